@@ -44,7 +44,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         ServerError::because(ServerErrorKind::Config, what, error)
     })?;
     // Before the SSD: a daemon that runs already has this socket.
-    let commands = Listener::open(&Address::Unix(config.control.clone()).into())?;
+    let commands = Listener::open(&config.control_listen())?;
     let start = Start::plan(config)?;
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
     let endpoints = open_endpoints(config, &start.exports())?;

@@ -345,7 +345,7 @@ fn a_host_that_cannot_be_is_refused_with_the_sum() {
         ("rate = \"1MiB\"", "rate = 5", "less than 64 KiB"),
         ("objective = \"hits\"", "objective = \"luck\"", "sum_hit_ratio, hits, maxmin"),
         ("objective = \"hits\"", "mode = \"sometimes\"", "unknown variant `sometimes`"),
-        ("objective = \"hits\"", "colour = 1", "unknown field `colour`"),
+        ("objective = \"hits\"", "colour = 1", "Key 'colour' is unknown; write one of"),
     ] {
         let text = HOST.replace(old, new);
         assert_ne!(text, HOST, "{old}");

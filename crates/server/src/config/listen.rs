@@ -121,6 +121,53 @@ impl<'de> Deserialize<'de> for Listen {
     }
 }
 
+/// The control socket: a path alone, or with who may connect.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct RawControl {
+    pub path: Option<PathBuf>,
+    pub mode: Option<u32>,
+    pub group: Option<String>,
+}
+
+/// The same as a table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ControlTable {
+    path: Option<PathBuf>,
+    mode: Option<String>,
+    group: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for RawControl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RawControl, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = RawControl;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an absolute path, or { path, mode, group }")
+            }
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<RawControl, E> {
+                Ok(RawControl { path: Some(text.into()), mode: None, group: None })
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<RawControl, A::Error> {
+                let ControlTable { path, mode, group } =
+                    ControlTable::deserialize(MapAccessDeserializer::new(map))?;
+                if group.as_ref().is_some_and(String::is_empty) {
+                    return Err(de::Error::custom("Key 'group' is empty; name a group of this host"));
+                }
+                let mode = mode.map(|text| parse_mode(&text)).transpose().map_err(de::Error::custom)?;
+                Ok(RawControl { path, mode, group })
+            }
+        }
+        deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// Permission bits of a control socket that says nothing of them: those who may connect may do anything.
+pub(super) fn usual_control_mode(has_group: bool) -> u32 {
+    if has_group { 0o660 } else { 0o600 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +181,33 @@ mod tests {
         for wrong in ["unix:a.sock", "tcp:localhost:1", "/run/a.sock", "udp:1.1.1.1:1"] {
             assert!(wrong.parse::<Address>().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_control_socket_is_a_path_or_a_table() {
+        #[derive(Deserialize)]
+        struct One {
+            control: RawControl,
+        }
+        let read = |value: &str| toml::from_str::<One>(&format!("control = {value}")).map(|one| one.control);
+        let control = |path: Option<&str>, mode, group: Option<&str>| RawControl {
+            path: path.map(PathBuf::from),
+            mode,
+            group: group.map(str::to_owned),
+        };
+        assert_eq!(read("\"/a\""), Ok(control(Some("/a"), None, None)));
+        assert_eq!(read("{ group = \"ops\" }"), Ok(control(None, None, Some("ops"))));
+        assert_eq!(read("{ path = \"/a\", mode = \"0666\" }"), Ok(control(Some("/a"), Some(0o666), None)));
+        for (value, advice) in [
+            ("7", "an absolute path, or { path"),
+            ("{ mode = \"9\" }", "permission bits"),
+            ("{ group = \"\" }", "name a group"),
+            ("{ address = \"unix:/a\" }", "address"),
+        ] {
+            let message = read(value).map_err(|error| error.to_string()).expect_err(value);
+            assert!(message.contains(advice), "{value}: {message}");
+        }
+        assert_eq!([false, true].map(usual_control_mode), [0o600, 0o660]);
     }
 
     #[test]

@@ -59,6 +59,10 @@ pub struct Config {
     pub shm_dir: ShmDir,
     /// The control socket.
     pub control: PathBuf,
+    /// Its permission bits.
+    pub control_mode: u32,
+    /// Name or number of its group; without, it is the process's.
+    pub control_group: Option<String>,
     /// Number of shard threads.
     pub shards: usize,
     /// How the shard threads do I/O.
@@ -299,6 +303,12 @@ impl Config {
         let of_host = of_host.into_iter().filter(|(is_set, _)| *is_set).map(|(_, key)| key.to_owned());
         let early = self.vms.iter().filter(|vm| vm.acknowledges_early);
         of_host.chain(early.map(|vm| format!("acknowledge_before_durable of VM {}", vm.name))).collect()
+    }
+
+    /// The control socket as something to listen on.
+    pub(crate) fn control_listen(&self) -> Listen {
+        let address = Address::Unix(self.control.clone());
+        Listen { address, mode: Some(self.control_mode), group: self.control_group.clone() }
     }
 
     /// Whether it has a VM of this name.

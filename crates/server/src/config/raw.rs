@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use lode_format::CacheId;
 use lode_media::DriverChoice;
-use lode_policy::{Quota, RequestSource, SchemeInfo, SettingError, Settings};
+use lode_policy::{Quota, RequestSource, SchemeInfo, SettingError, Settings, nearest_name};
 use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
 use super::host::{RawHost, RawLevels, check_bounds, check_size, needs, share_out};
+use super::listen::{RawControl, usual_control_mode};
 use super::{
     Address, Config, Danger, Limits, Listen, Period, ShmDir, SidecarPlace, Size, SsdConfig, VmConfig,
     WriteBack,
@@ -32,6 +33,10 @@ impl Fault {
     pub(super) fn at(span: Range<usize>, message: impl Into<String>) -> Fault {
         Fault { at: Some(span.start), message: message.into() }
     }
+
+    fn of_text(error: toml::de::Error) -> Fault {
+        Fault { at: error.span().map(|span| span.start), message: plain_words(error.message()) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -40,7 +45,7 @@ struct RawConfig {
     name: Spanned<String>,
     state_dir: Option<Spanned<PathBuf>>,
     shm_dir: Option<Spanned<PathBuf>>,
-    control: Option<Spanned<PathBuf>>,
+    control: Option<Spanned<RawControl>>,
     shards: Option<Spanned<u32>>,
     #[serde(default)]
     io: RawIo,
@@ -168,16 +173,12 @@ impl RawDanger {
 
 /// Checks everything that can be checked without opening anything.
 pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
-    let fault = |error: toml::de::Error| Fault {
-        at: error.span().map(|span| span.start),
-        message: error.message().to_owned(),
-    };
-    let raw: RawConfig = toml::from_str(text).map_err(fault)?;
-    let document = toml::from_str(text).map_err(fault)?;
+    let raw: RawConfig = toml::from_str(text).map_err(Fault::of_text)?;
+    let document = toml::from_str(text).map_err(Fault::of_text)?;
     check_name("name", &raw.name)?;
     let state_dir = check_path("state_dir", raw.state_dir)?.unwrap_or_else(|| DEFAULT_STATE_DIR.into());
     let name = raw.name.into_inner();
-    let control = check_path("control", raw.control)?;
+    let (control, control_mode, control_group) = check_control(raw.control)?;
     let control = control.unwrap_or_else(|| state_dir.join(format!("{name}.sock")));
     if raw.vm.is_empty() {
         return Err(Fault { at: None, message: "No VM is configured; add a [[vm]] section".to_owned() });
@@ -227,6 +228,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         name,
         state_dir,
         control,
+        control_mode,
+        control_group,
         vms,
         path: path.to_owned(),
         text: text.to_owned(),
@@ -318,6 +321,42 @@ fn check_path(key: &str, path: Option<Spanned<PathBuf>>) -> Result<Option<PathBu
         }
         path => Ok(path.map(Spanned::into_inner)),
     }
+}
+
+/// What a reader of configurations says of a key that it does not know, misses, or cannot take, in words that lead on.
+fn plain_words(message: &str) -> String {
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    if let Some(rest) = message.strip_prefix("unknown field ") {
+        let (key, known) = (quoted.next().unwrap_or(rest), quoted.collect::<Vec<_>>());
+        return match nearest_name(key, known.iter().copied()) {
+            Some(name) => format!("Key '{key}' is unknown; did you mean '{name}'?"),
+            None => format!("Key '{key}' is unknown; write one of {}", known.join(", ")),
+        };
+    }
+    if message.starts_with("missing field ") {
+        return format!("Key '{}' is missing; add it", quoted.next().unwrap_or_default());
+    }
+    if message.starts_with("invalid value: integer ") && message.ends_with("expected u32") {
+        return format!("{} is no number from 0 to {}", quoted.next().unwrap_or_default(), u32::MAX);
+    }
+    message.to_owned()
+}
+
+/// Path, permission bits and group of the control socket.
+fn check_control(
+    control: Option<Spanned<RawControl>>,
+) -> Result<(Option<PathBuf>, u32, Option<String>), Fault> {
+    let Some(control) = control else { return Ok((None, usual_control_mode(false), None)) };
+    let span = control.span();
+    let RawControl { path, mode, group } = control.into_inner();
+    if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
+        let message = format!(
+            "Key 'control' cannot be '{}': write an absolute path, starting with '/'",
+            path.display()
+        );
+        return Err(Fault::at(span, message));
+    }
+    Ok((path, mode.unwrap_or(usual_control_mode(group.is_some())), group))
 }
 
 fn check_shards(shards: Option<Spanned<u32>>) -> Result<usize, Fault> {
