@@ -18,6 +18,26 @@ pub struct Host {
     pub stopped: bool,
 }
 
+/// A change under way, for which others wait.
+#[derive(Clone, Debug, Deserialize)]
+pub struct ChangeNow {
+    pub text: String,
+    pub for_s: u64,
+    pub waiting: u64,
+}
+
+impl ChangeNow {
+    /// As a line.
+    pub fn line(&self) -> String {
+        let waiting = match self.waiting {
+            0 => String::new(),
+            1 => "; 1 other change waits for that".to_owned(),
+            many => format!("; {many} other changes wait for that"),
+        };
+        format!("Change under way for {}: {}{waiting}", time(self.for_s), self.text)
+    }
+}
+
 /// What one VM has of it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Sharing {
@@ -50,8 +70,10 @@ impl Host {
 
     /// How the host divides, in a line or two; nothing where nobody divides.
     pub fn text(&self) -> Option<String> {
+        let alarm = "Alarm: a defect of the program ended changes of shares, keys and VMs: report what the daemon's log says, and \
+                     restart the daemon";
         if self.mode == "fixed" {
-            return None;
+            return self.stopped.then(|| alarm.to_owned());
         }
         let what = match self.mode.as_str() {
             "auto" => "Shares follow demands",
@@ -71,7 +93,7 @@ impl Host {
             text += "\nDRAM moves between VMs; shares of the SSD stay within what each VM was started with";
         }
         if self.stopped {
-            text += "\nAlarm: a defect of the program ended this: report what the daemon's log says, and restart the daemon";
+            text += &format!("\n{alarm}");
         }
         Some(text)
     }
@@ -82,7 +104,7 @@ impl Sharing {
     pub fn text(&self, host: &Host) -> String {
         let of_level = |(name, level): (&str, &Level)| {
             let demand = level.demand_blocks.map(|blocks| format!(", could use {}", host.size(blocks)));
-            let has_any = level.share_blocks > 0 || level.target_blocks > 0;
+            let has_any = level.share_blocks > 0 || level.target_blocks > 0 || level.max_blocks > 0;
             has_any.then(|| format!("{name} {}{}", level.share(host), demand.unwrap_or_default()))
         };
         let levels: Vec<String> =
@@ -95,7 +117,9 @@ impl Level {
     /// What is in force, and what it is to become.
     pub fn share(&self, host: &Host) -> String {
         match (self.share_blocks, self.target_blocks) {
-            (0, 0) => "-".to_owned(),
+            // Its scheme does not use the level, and otherwise it has nothing of it for now.
+            (0, 0) if self.max_blocks == 0 => "-".to_owned(),
+            (0, 0) => "0".to_owned(),
             (share, target) if share == target => host.size(share),
             (share, target) => format!("{} to {}", host.size(share), host.size(target)),
         }

@@ -20,6 +20,7 @@ use crate::connection::Permit;
 use crate::ending::end;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::events::Events;
+use crate::guard::guarded;
 use crate::handshake::{End, PendingHandshake};
 use crate::host::Host;
 use crate::listen::Listener;
@@ -141,23 +142,34 @@ impl Control {
                 tracing::info!("Asked to stop by a signal");
                 return Ok(());
             }
+            // What a client or a request brings to light ends with it, and not what others are served by.
             if ready.reload {
                 // Only to make it quiet: what is asked twice is done once.
                 let _ = (&self.reloads).read(&mut [0; 64]);
-                self.ask_change(None, ControlRequest::Reload {});
+                self.outlast(|control| _ = control.ask_change(None, ControlRequest::Reload {}));
             }
             if ready.change_ended {
-                self.advance_change();
+                self.outlast(Control::advance_change);
             }
             let now = Instant::now();
-            self.advance_handshakes(&ready.handshakes, now);
-            if self.advance_sessions(&ready.sessions, now) {
+            self.outlast(|control| control.advance_handshakes(&ready.handshakes, now));
+            if self.outlast(|control| control.advance_sessions(&ready.sessions, now)) {
                 tracing::info!("Asked to stop over the control socket");
                 return Ok(());
             }
-            self.accept(&ready, now);
+            self.outlast(|control| control.accept(&ready, now));
             self.sharing.advance(&self.host, now);
         }
+    }
+
+    /// Does something that a defect of the program may end half way.
+    fn outlast<T: Default>(&mut self, work: impl FnOnce(&mut Control) -> T) -> T {
+        guarded(|| work(self)).unwrap_or_else(|defect| {
+            tracing::error!(
+                "A defect of the program: {defect}. VMs are served on; report what the log says above"
+            );
+            T::default()
+        })
     }
 
     fn wait(&self) -> Result<Ready, ServerError> {

@@ -40,6 +40,7 @@ impl Host {
         Ok(Status {
             protocol: PROTOCOL,
             host,
+            change: None,
             name: self.name.clone(),
             version: env!("CARGO_PKG_VERSION"),
             uptime_s: self.start.elapsed().as_secs(),

@@ -12,6 +12,7 @@ use rustix::fd::OwnedFd;
 use crate::config::{Limits, Period, VmConfig, WriteBack};
 use crate::connection::Permit;
 use crate::fence_file::FenceFile;
+use crate::membership::Failure;
 use crate::start::Prepared;
 use crate::status::VmView;
 
@@ -62,7 +63,7 @@ pub(crate) enum ToShard {
     Remove {
         volume: usize,
         disconnect: bool,
-        answer: SyncSender<Result<(), String>>,
+        answer: SyncSender<Result<(), Failure>>,
     },
     /// Writes go around the SSD while what is dirty is written back; answered with the number of blocks.
     WriteAround {
@@ -74,7 +75,7 @@ pub(crate) enum ToShard {
     Release {
         volume: usize,
         refuse_clients: bool,
-        answer: SyncSender<Result<(), String>>,
+        answer: SyncSender<Result<(), Failure>>,
     },
     /// It is served as ever, after it was released or was to be; answered with whether it is.
     Resume {

@@ -6,9 +6,10 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::commands::{ControlRequest, MAX_EVENTS, PROTOCOL, Refusal, Session};
-use crate::config::{Changes, Config, HostMode};
+use crate::config::{Changes, Config, HostMode, VmConfig};
 use crate::control::Control;
 use crate::events::EventKind;
+use crate::guard::guarded;
 use crate::host::ANSWER_LIMIT;
 use crate::messages::{LiveKeys, ToShard};
 use crate::status::Status;
@@ -17,24 +18,6 @@ impl Control {
     /// Answers a request other than a stop. None: the session waits until what it asks for is done.
     pub(crate) fn answer(&mut self, mut session: Session, request: ControlRequest) -> Option<Session> {
         let answer = match request {
-            ControlRequest::Version {} => Ok(
-                json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "name": self.host.name }),
-            ),
-            // The largest answer goes out as it is made.
-            ControlRequest::Status {} => {
-                match self.host.status() {
-                    Ok(status) => session.answer(&self.with_sidecars(status)),
-                    Err(error) => session.answer(&Refusal::new(error)),
-                }
-                return Some(session);
-            }
-            ControlRequest::Drain { vms, for_migration: true, cancel } => self.write_around(&vms, cancel),
-            ControlRequest::Drain { vms, cancel, .. } => self.drain(&vms, cancel),
-            ControlRequest::Divide {} => {
-                self.sharing.divide_now(&self.host, Instant::now()).map(|moving| json!({ "moving": moving }))
-            }
-            ControlRequest::Events { after, vm, most } => self.events_after(after, vm.as_deref(), most),
-            ControlRequest::Stop { .. } => unreachable!("a stop ends the service"),
             ControlRequest::Reload {}
             | ControlRequest::VmSet { .. }
             | ControlRequest::VmAdd { .. }
@@ -42,12 +25,63 @@ impl Control {
             | ControlRequest::VmRename { .. }
             | ControlRequest::VmRelease { .. }
             | ControlRequest::VmResume { .. } => return self.ask_change(Some(session), request),
+            // The largest answer goes out as it is made.
+            ControlRequest::Status {} => {
+                let status = guarded(|| self.host.status().map(|status| self.with_sidecars(status)));
+                match status.unwrap_or_else(|defect| Err(defect_in_answer(&defect))) {
+                    Ok(status) => session.answer(&Status { change: self.changes.view(), ..status }),
+                    Err(error) => session.answer(&Refusal::new(error)),
+                }
+                return Some(session);
+            }
+            other => {
+                guarded(|| self.answer_now(other)).unwrap_or_else(|defect| Err(defect_in_answer(&defect)))
+            }
         };
         match answer {
             Ok(answer) => session.answer(&answer),
             Err(error) => session.answer(&Refusal::new(error)),
         }
         Some(session)
+    }
+
+    fn answer_now(&mut self, request: ControlRequest) -> Result<Value, String> {
+        match request {
+            ControlRequest::Version {} => Ok(
+                json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "name": self.host.name }),
+            ),
+            ControlRequest::Drain { vms, for_migration: true, cancel } => self.write_around(&vms, cancel),
+            ControlRequest::Drain { vms, cancel, .. } => self.drain(&vms, cancel),
+            ControlRequest::Divide {} => {
+                self.sharing.divide_now(&self.host, Instant::now()).map(|moving| json!({ "moving": moving }))
+            }
+            ControlRequest::Events { after, vm, most } => self.events_after(after, vm.as_deref(), most),
+            _ => Err("This is answered elsewhere".to_owned()),
+        }
+    }
+
+    /// Does something that changes who is served how, unless a defect of the program ended that.
+    ///
+    /// # Errors
+    /// Those of `work`; that it is not done any more.
+    pub(crate) fn steer<T>(
+        &mut self,
+        work: impl FnOnce(&mut Control) -> Result<T, String>,
+    ) -> Result<T, String> {
+        if self.sharing.is_stopped() {
+            return Err("A defect of the program ended what changes shares, keys and VMs while they are served; restart the \
+                        service, which guests with a reconnect delay outlast"
+                .to_owned());
+        }
+        self.guard_steering(work)
+    }
+
+    /// The same, whatever was before. Should it panic, nothing is changed any more, and the VMs are served on.
+    pub(crate) fn guard_steering<T>(
+        &mut self,
+        work: impl FnOnce(&mut Control) -> Result<T, String>,
+    ) -> Result<T, String> {
+        guarded(|| work(self)).unwrap_or_else(|defect| Err(self.sharing.stop(&defect)))
     }
 
     /// Takes over what may change while VMs are served.
@@ -201,4 +235,11 @@ impl Control {
         let left = self.host.ask(drain)?;
         Ok(json!({ "draining_blocks": left.iter().sum::<u64>() }))
     }
+}
+
+/// What to answer when a question brought a defect of the program to light, which the log has as well.
+fn defect_in_answer(defect: &str) -> String {
+    let text = format!("A defect of the program kept this from being answered: {defect}");
+    tracing::error!("{text}. VMs are served on; report what the log says above");
+    text
 }

@@ -224,3 +224,82 @@ fn view(superblock: &Superblock) -> CacheView {
         block_bytes: superblock.block.bytes(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Read, Write};
+    use std::path::Path;
+    use std::time::Duration;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Two VMs without a cache, in this folder.
+    fn config(folder: &Path) -> Config {
+        let path = folder.display();
+        let mut text = format!("name = \"a\"\nstate_dir = \"{path}\"\nio = \"threads\"\n");
+        for vm in ["one", "two"] {
+            std::fs::File::create(folder.join(vm)).unwrap().set_len(1 << 20).unwrap();
+            text += &format!(
+                "[[vm]]\nname = \"{vm}\"\nbacking = {{ path = \"{path}/{vm}\" }}\nlisten = [\"unix:{path}/{vm}.sock\"]\n"
+            );
+        }
+        let file = folder.join("a.toml");
+        std::fs::write(&file, text).unwrap();
+        Config::load(&file).unwrap()
+    }
+
+    fn connect(path: &Path) -> UnixStream {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Asks on a connection of its own.
+    fn ask(folder: &Path, request: &Value) -> Value {
+        let mut stream = connect(&folder.join("a.sock"));
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(stream).read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+    }
+
+    #[test]
+    fn a_defect_of_the_control_thread_ends_steering_and_no_vm() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let config = config(folder.path());
+        let (_caught, signals, reloads) = Signals::catch().unwrap();
+        let commands = Listener::open(&config.control_listen()).unwrap();
+        let start = Start::plan(&config).unwrap();
+        let endpoints = open_endpoints(&config, &start.exports()).unwrap();
+        let sockets = Sockets { commands, endpoints, scraped: None, signals, reloads };
+        let mut control = control(&config, start.recover().unwrap(), sockets).unwrap();
+        control.sharing.bring_about_a_defect();
+        let served = std::thread::spawn(move || control.run().map(drop));
+        let set = json!({"cmd": "vm-set", "vm": "one", "set": {"limits.connections": "3"}});
+        let answer = ask(folder.path(), &set);
+        let said = answer["error"].as_str().unwrap();
+        assert!(said.contains("a defect of the program ended") && said.contains("served on"), "{said}");
+        // From then on nothing is changed, which everybody is told.
+        for request in [set, json!({"cmd": "reload"}), json!({"cmd": "vm-remove", "vm": "two"})] {
+            let answer = ask(folder.path(), &request);
+            assert!(answer["error"].as_str().unwrap().contains("restart the service"), "{answer}");
+        }
+        let status = ask(folder.path(), &json!({"cmd": "status"}));
+        assert_eq!(
+            (&status["host"]["stopped"], status["vms"].as_array().map(Vec::len)),
+            (&json!(true), Some(2))
+        );
+        let events = ask(folder.path(), &json!({"cmd": "events"})).to_string();
+        assert!(events.contains("a defect of the program ended"), "{events}");
+        assert_eq!(ask(folder.path(), &json!({"cmd": "drain"})), json!({"draining_blocks": 0}));
+        let mut greeting = [0; 8];
+        connect(&folder.path().join("two.sock")).read_exact(&mut greeting).unwrap();
+        assert_eq!(&greeting, b"NBDMAGIC");
+        assert_eq!(ask(folder.path(), &json!({"cmd": "stop"})), json!({"stopping": true}));
+        served.join().unwrap().unwrap();
+    }
+}

@@ -26,6 +26,7 @@ use crate::vm_log::VmLog;
 use crate::volume::{Answered, Volume};
 
 mod membership;
+mod progress;
 mod stopping;
 mod table;
 
@@ -235,6 +236,10 @@ impl Shard {
                     let mut left = 0;
                     for at in volumes {
                         let now_ns = self.now_ns;
+                        // One that leaves is drained for that.
+                        if cancel && self.removals.has(at) {
+                            continue;
+                        }
                         self.with_volume(at, |volume| volume.drain(cancel, now_ns));
                         left += self.guard(at, |volume| volume.draining_blocks()).flatten().unwrap_or(0);
                     }
@@ -293,7 +298,8 @@ impl Shard {
     fn connect(&mut self, new: NewConnection) {
         // Of a volume that has just been stopped or is about to go: the next one is refused in words.
         let is_served = self.volumes.has(new.volume) && !self.volumes[new.volume].is_stopped();
-        if !matches!(self.stopping, Stopping::No) || !is_served || self.removals.has(new.volume) {
+        if !matches!(self.stopping, Stopping::No) || !is_served || self.removals.takes_no_clients(new.volume)
+        {
             return;
         }
         // As much as the system allows: large replies are then sent in fewer parts. With less it works as well.

@@ -30,7 +30,20 @@ pub(crate) struct Status {
     pub host: Option<HostView>,
     /// The keys of `danger_zone` that are in force.
     pub danger_zone: Vec<String>,
+    /// What is being changed; others wait for that. Only whoever asks over the control socket is told.
+    pub change: Option<ChangeView>,
     pub vms: Vec<VmView>,
+}
+
+/// A change under way.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ChangeView {
+    /// For people.
+    pub text: String,
+    /// Since it began.
+    pub for_s: u64,
+    /// Changes that wait for it.
+    pub waiting: usize,
 }
 
 /// The cache SSD.

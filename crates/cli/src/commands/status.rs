@@ -11,7 +11,7 @@ use crate::arguments::Daemon;
 use crate::error::CliError;
 use crate::output::{number, table, write};
 use crate::results::{JsonArgs, is_to_standard_output};
-use crate::shares::{Host, Sharing};
+use crate::shares::{ChangeNow, Host, Sharing};
 use crate::watch::Watch;
 use crate::watch::view::{cells, titles};
 
@@ -78,6 +78,8 @@ struct Status {
     host: Option<Host>,
     #[serde(default)]
     danger_zone: Vec<String>,
+    #[serde(default)]
+    change: Option<ChangeNow>,
     vms: Vec<Vm>,
 }
 
@@ -219,13 +221,14 @@ impl Status {
         let last_end = self.last_end().map(|line| format!("{line}\n")).unwrap_or_default();
         let host =
             self.host.as_ref().and_then(Host::text).map(|text| format!("{text}\n")).unwrap_or_default();
+        let change = self.change.as_ref().map(|change| format!("{}\n", change.line())).unwrap_or_default();
         let danger = match self.danger_zone.is_empty() {
             true => String::new(),
             false => format!("In danger_zone: {}\n", self.danger_zone.join(", ")),
         };
+        let name = &self.name;
         let mut text = format!(
-            "Cache {}, {cache}, up {uptime}\n{last_end}{danger}{host}\n{}\n",
-            self.name,
+            "Cache {name}, {cache}, up {uptime}\n{last_end}{danger}{host}{change}\n{}\n",
             self.table()
         );
         let told = [Vm::drain, Vm::migration, Vm::unmirrored, Vm::special_requests, Vm::expected, Vm::alarm];

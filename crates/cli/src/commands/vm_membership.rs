@@ -33,9 +33,9 @@ pub struct Add {
 
 /// Serve a VM no more, and give its space back, while the others go on.
 ///
-/// Its backing disk has everything durably then. Dirty blocks are drained first (lode drain); clients have to be gone, or are cut
-/// off with --disconnect, after which what they wrote last is written back. Where that takes more than ten seconds, the VM is served
-/// on.
+/// Its backing disk has everything durably then. Dirty blocks are drained first (lode drain) and clients have to be gone; with
+/// --disconnect what is dirty is written back while clients go on, then they are cut off, and what they wrote last follows. Where
+/// that gets no further for ten seconds, the VM is served on.
 #[derive(Args)]
 #[command(after_help = "Example: lode vm remove /etc/lodestore/host1.toml web --save")]
 pub struct Remove {

@@ -65,12 +65,13 @@ fn vms_come_and_go_while_others_write() {
         }
         assert_eq!(daemon.status()["vms"][2]["quota"]["ssd_blocks"], 2048);
         let said = vm_fails(&site, &["remove", "vm3"]);
-        assert!(said.contains("1 clients are connected") && said.contains("--disconnect"), "{said}");
+        assert!(said.contains("1 client is connected") && said.contains("--disconnect"), "{said}");
         drop(third);
         wait_for_no_client(&daemon, 2);
         let said = vm_fails(&site, &["remove", "vm3"]);
         assert!(
-            said.contains("64 of its blocks are newer than the backing disk; `lode drain --vm`"),
+            said.contains("64 of its blocks are newer than the backing disk")
+                && said.contains(&format!("`lode drain {} --vm vm3`", site.text("test.toml"))),
             "{said}"
         );
         // It is served on.
@@ -137,6 +138,153 @@ fn a_vm_with_clients_goes_when_it_has_to_and_loses_nothing() {
         "records outlive the daemon for it, too"
     );
     assert!(daemon.client("vm1").read(0, bytes.len() as u32) == bytes);
+    daemon.stop();
+}
+
+/// Writes blocks anywhere until it is cut off; returns the version of each block that was acknowledged last.
+fn write_until_cut_off(client: &mut crate::client::Client, blocks: u64, writer: u64) -> Vec<u64> {
+    let (mut random, mut acknowledged) = (Numbers(writer + 3), vec![0; blocks as usize]);
+    for version in 1.. {
+        let at = random.below(blocks);
+        let offset = (writer * blocks + at) * BLOCK;
+        let bytes = pattern(offset, version, BLOCK as usize);
+        match client.ask(lode_nbd::Command::Write, offset, BLOCK as u32, false, &bytes) {
+            Some(Ok(_)) => acknowledged[at as usize] = version,
+            _ => break,
+        }
+    }
+    acknowledged
+}
+
+/// Whatever stands on a disk is no older than what was acknowledged.
+fn check_disk(site: &Site, disk: &str, writer: u64, acknowledged: &[u64]) {
+    let disk = File::open(site.path(disk)).unwrap();
+    for (at, version) in acknowledged.iter().enumerate().filter(|(_, version)| **version > 0) {
+        let offset = (writer * acknowledged.len() as u64 + at as u64) * BLOCK;
+        let mut found = vec![0; BLOCK as usize];
+        disk.read_exact_at(&mut found, offset).unwrap();
+        // One more may have been on its way.
+        assert!(crate::common::version_of(&found) >= *version, "block {at} of writer {writer}");
+    }
+}
+
+#[test]
+fn a_busy_vm_goes_with_everything_that_was_acknowledged() {
+    const WRITERS: u64 = 3;
+    let site = Site::in_memory();
+    let daemon = site.serve_up();
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let mut client = daemon.client("vm2");
+                scope.spawn(move || write_until_cut_off(&mut client, 1000, writer))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let began = Instant::now();
+        let removing = scope.spawn(|| vm(&site, &["remove", "vm2", "--disconnect"]));
+        // Who cancels drains does not mean that of a VM that goes.
+        while !removing.is_finished() {
+            lode_ok(&["drain", &site.text("test.toml"), "--cancel"]);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(removing.join().unwrap().contains("VM vm2 is removed"));
+        assert!(began.elapsed() < PATIENCE);
+        for (writer, acknowledged) in writers.into_iter().enumerate() {
+            check_disk(&site, "vm2.img", writer as u64, &acknowledged.join().unwrap());
+        }
+    });
+    assert_eq!(names(&daemon), ["vm1"]);
+    daemon.stop();
+}
+
+#[test]
+fn a_vm_on_a_slow_disk_goes_as_long_as_it_makes_progress() {
+    const BLOCKS: u64 = 1_500;
+    let site = Site::in_memory();
+    let text = text(&site).replace("vm2.img\" }", "vm2.img\", delay = \"hdd\" }\nwriteback = \"scheme\"");
+    std::fs::write(site.path("test.toml"), text).unwrap();
+    let daemon = site.serve_up();
+    let mut client = daemon.client("vm2");
+    // Apart from each other, each takes a seek.
+    let offset = |at: u64| (at * 7919 % 4096) * 4 * BLOCK;
+    for at in 0..BLOCKS {
+        client.write(offset(at), &pattern(offset(at), 5, BLOCK as usize));
+    }
+    let began = Instant::now();
+    let said = vm(&site, &["remove", "vm2", "--disconnect"]);
+    println!("removed after {:?}", began.elapsed());
+    assert!(said.contains("VM vm2 is removed"), "{said}");
+    let (disk, mut found) = (File::open(site.path("vm2.img")).unwrap(), vec![0; BLOCK as usize]);
+    for at in 0..BLOCKS {
+        disk.read_exact_at(&mut found, offset(at)).unwrap();
+        assert_eq!(found, pattern(offset(at), 5, BLOCK as usize), "block {at}");
+    }
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn a_rename_that_is_left_half_way_is_followed_and_told() {
+    let site = Site::new();
+    let daemon = site.serve_up();
+    daemon.client("vm2").write(0, &pattern(1, 1, BLOCK as usize));
+    wait_for_no_client(&daemon, 1);
+    // What is noted of failures cannot be read: that comes last, when all else has the new name.
+    let note = site.path("state/test.vm2.failed");
+    std::fs::create_dir(&note).unwrap();
+    let said = vm(&site, &["rename", "vm2", "db"]);
+    assert!(
+        said.contains("VM db is renamed") && said.contains("the next start has the rest to do"),
+        "{said}"
+    );
+    assert_eq!(names(&daemon), ["vm1", "db"]);
+    // To what is served the file says nothing new: nobody goes and nobody comes.
+    assert!(lode_ok(&["reload", &site.text("test.toml")]).contains("nothing has changed"));
+    assert!(vm_fails(&site, &["rename", "db", "web"]).contains("restart the service first"));
+    std::fs::remove_dir(&note).unwrap();
+    daemon.kill();
+    let daemon = site.serve_up();
+    assert_eq!(names(&daemon), ["vm1", "db"]);
+    let mut client = crate::client::Client::connect(&site.path("vm2.sock"), "db", true);
+    assert_eq!(client.read(0, BLOCK as u32), pattern(1, 1, BLOCK as usize));
+    vm(&site, &["rename", "db", "web"]);
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn a_reload_that_cannot_let_a_vm_go_changes_nothing() {
+    let site = Site::new();
+    let daemon = site.serve_up();
+    for name in ["vm3", "vm4"] {
+        add(&site, name, &["ssd=4MiB", "--save"]);
+    }
+    daemon.client("vm4").write(0, &pattern(0, 1, MIB as usize));
+    let mut client = daemon.client("vm2");
+    client.write(0, &pattern(0, 1, BLOCK as usize));
+    wait_for_no_client(&daemon, 3);
+    let all = text(&site);
+    let first = all[..all.find("[[vm]]\nname = \"vm2\"").unwrap()]
+        .replace("dram = \"4MiB\"", "dram = \"4MiB\"\nweight = 2");
+    std::fs::write(site.path("test.toml"), &first).unwrap();
+    let said = lode_fails(&["reload", &site.text("test.toml")]);
+    for words in [
+        "Nothing was changed",
+        "VM vm2 cannot go: 1 client is connected",
+        "1 of its blocks is newer",
+        "VM vm4 cannot go: 256 of its blocks are newer",
+        &format!("`lode drain {} --vm vm4`", site.text("test.toml")),
+    ] {
+        assert!(said.contains(words), "{words} in {said}");
+    }
+    assert_eq!(names(&daemon), ["vm1", "vm2", "vm3", "vm4"]);
+    assert_eq!(daemon.status()["vms"][0]["sharing"]["weight"], 1.0);
+    drop(client);
+    wait_for_no_client(&daemon, 1);
+    lode_ok(&["drain", &site.text("test.toml")]);
+    lode_ok(&["reload", &site.text("test.toml")]);
+    assert_eq!(names(&daemon), ["vm1"]);
     daemon.stop();
 }
 
@@ -299,7 +447,9 @@ fn what_cannot_come_is_refused_and_nothing_is_left_of_it() {
     let backing = format!("backing={}", site.text("vm1.img"));
     for (name, more, said) in [
         ("vm3", &["ssd=32MiB"][..], "16 MiB too much"),
-        ("vm3", &["sdd=8MiB"], "unknown field"),
+        ("vm3", &["sdd=8MiB"], "Key 'sdd' is unknown; did you mean 'ssd'?"),
+        ("vm3", &["ssd=8MiB", "wieght=2"], "did you mean 'weight'?"),
+        ("vm3", &["ssd=8MiB", "limits.slow_request_ms=-1"], "-1 is no number from 0"),
         ("vm3", &["ssd=8MiB", "ssd=4MiB"], "given twice"),
         ("vm3", &["ssd=8MiB", "settings.write_policy=perhaps"], "write_policy"),
         ("vm2", &["ssd=8MiB"], "Two VMs are named 'vm2'"),

@@ -250,7 +250,8 @@ pub(super) fn share_out(host: &HostConfig, vms: &mut [VmConfig]) -> Result<(), F
                 all_bytes,
                 vms.iter().map(|vm| (vm, vm.bounds.least_bytes(level))),
             )?;
-            let named = vms.iter().filter(|vm| vm.bounds.is_named(level)).map(|vm| (vm, vm.share_bytes(level)));
+            let named =
+                vms.iter().filter(|vm| vm.bounds.is_named(level)).map(|vm| (vm, vm.share_bytes(level)));
             let named_bytes = check_sum(key, key, all_bytes, named)?;
             if host.mode.measures() {
                 by_weight(host, level, all_bytes - named_bytes, vms);

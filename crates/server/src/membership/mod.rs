@@ -33,12 +33,13 @@ use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::guard::guarded;
 use crate::sidecar::claims::SidecarView;
+use crate::status::ChangeView;
 
 /// Requests that wait for the one under way.
 const MOST_WAITING: usize = 16;
 
 /// One step of a change, and the configuration that holds when it is done.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// A VM goes.
     Remove { vm: String, disconnect: bool, config: Box<Config> },
@@ -67,6 +68,8 @@ pub(crate) enum Done {
     Renamed {
         from: String,
         to: String,
+        /// What is left for the next start.
+        warning: Option<String>,
     },
     Released {
         vm: String,
@@ -75,6 +78,38 @@ pub(crate) enum Done {
     Resumed {
         vm: String,
     },
+}
+
+/// Why a change is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// Everything is as it was.
+    Unchanged(String),
+    /// Not everything is: in whole sentences.
+    Partly(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Failure {
+        Failure::Unchanged(why)
+    }
+}
+
+/// Why a VM with so many clients and dirty blocks does not go by itself, if it does not; `drain` writes them back.
+pub(crate) fn keeps(vm: &str, drain: &str, clients: u32, dirty_blocks: u64) -> Option<String> {
+    let clients = match clients {
+        0 => None,
+        1 => Some("1 client is connected; disconnect it, or use `lode vm remove --disconnect`".to_owned()),
+        many => Some(format!(
+            "{many} clients are connected; disconnect them, or use `lode vm remove --disconnect`"
+        )),
+    };
+    let dirty = (dirty_blocks > 0).then(|| {
+        let are = if dirty_blocks == 1 { "is" } else { "are" };
+        format!("{dirty_blocks} of its blocks {are} newer than the backing disk; first `{drain}`")
+    });
+    let why = [clients, dirty].into_iter().flatten().collect::<Vec<_>>();
+    (!why.is_empty()).then(|| format!("VM {vm} cannot go: {}", why.join(", and ")))
 }
 
 /// What a thread is to do.
@@ -98,12 +133,13 @@ pub(crate) struct Change {
     pub save: Option<Box<Config>>,
     /// What is answered at the end.
     pub answer: Value,
+    since: Instant,
     running: Option<Running>,
 }
 
 struct Running {
     thread: JoinHandle<()>,
-    end: Receiver<Result<Done, String>>,
+    end: Receiver<Result<Done, Failure>>,
 }
 
 /// Changes, one after the other. See the module's documentation.
@@ -111,6 +147,8 @@ pub(crate) struct Changes {
     pub current: Option<Change>,
     /// What is asked for in the meantime.
     pub waiting: VecDeque<(Option<Session>, ControlRequest)>,
+    /// A VM has another name, but not everywhere: none gets another one before a restart.
+    pub half_renamed: bool,
     /// Tells threads to give up what can be given up.
     give_up: Arc<AtomicBool>,
     /// Readable once a thread has ended.
@@ -125,6 +163,7 @@ impl Changes {
         Ok(Changes {
             current: None,
             waiting: VecDeque::new(),
+            half_renamed: false,
             give_up: Arc::default(),
             ended,
             ends: Arc::new(ends),
@@ -150,7 +189,22 @@ impl Changes {
     /// Begins a change of these steps.
     pub(crate) fn begin(&mut self, session: Option<Session>, steps: Vec<Step>, answer: Value) {
         let (steps, done) = (steps.into(), Vec::new());
-        self.current = Some(Change { session, steps, done, save: None, answer, running: None });
+        let since = Instant::now();
+        self.current = Some(Change { session, steps, done, save: None, answer, since, running: None });
+    }
+
+    /// What is under way, for whoever waits.
+    pub(crate) fn view(&self) -> Option<ChangeView> {
+        let Change { steps, since, .. } = self.current.as_ref()?;
+        let text = match steps.front()? {
+            Step::Remove { vm, .. } => format!("VM {vm} goes, once its backing disk has everything"),
+            Step::Keys(_) => "keys are taken over".to_owned(),
+            Step::Add { vm, .. } => format!("VM {vm} comes"),
+            Step::Rename { from, to, .. } => format!("VM {from} gets the name {to}"),
+            Step::Release { vm, .. } => format!("VM {vm} is released, once its backing disk has everything"),
+            Step::Resume { vm } => format!("VM {vm} is to be served as ever"),
+        };
+        Some(ChangeView { text, for_s: since.elapsed().as_secs(), waiting: self.waiting.len() })
     }
 
     /// Has a thread carry out the step under way.
@@ -159,14 +213,20 @@ impl Changes {
         let (parts, give_up, ends) = (Arc::clone(parts), Arc::clone(&self.give_up), Arc::clone(&self.ends));
         let body = move || {
             let done = guarded(|| match work {
-                Work::Add(add) => add.run(&parts, &give_up).map(|added| Done::Added(Box::new(added))),
+                Work::Add(add) => {
+                    let added = add.run(&parts, &give_up);
+                    added.map(|added| Done::Added(Box::new(added))).map_err(Failure::Unchanged)
+                }
                 Work::Remove(remove) => remove.run(&parts, &give_up),
                 Work::Rename(rename) => rename.run(&parts, &give_up),
                 Work::Release(release) => release.run(&parts),
-                Work::Resume(resume) => resume.run(&parts),
+                Work::Resume(resume) => resume.run(&parts).map_err(Failure::Unchanged),
             });
-            let done =
-                done.unwrap_or_else(|defect| Err(format!("A defect of the program: {defect}; see the log")));
+            let done = done.unwrap_or_else(|defect| {
+                Err(Failure::Partly(format!(
+                    "A defect of the program ended this half way: {defect}; see the log, and restart the service"
+                )))
+            });
             // The service may have ended meanwhile.
             let _ = sender.send(done);
             let _ = (&*ends).write_all(&[0]);
@@ -181,7 +241,7 @@ impl Changes {
     }
 
     /// What came of the step that a thread carried out, once.
-    pub(crate) fn next_end(&mut self) -> Option<Result<Done, String>> {
+    pub(crate) fn next_end(&mut self) -> Option<Result<Done, Failure>> {
         let _ = self.ended.read(&mut [0; 64]);
         let running = &mut self.current.as_mut()?.running;
         let end = running.as_ref()?.end.try_recv().ok()?;

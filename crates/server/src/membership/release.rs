@@ -3,8 +3,8 @@
 
 use std::sync::mpsc::sync_channel;
 
-use super::Done;
 use super::parts::Parts;
+use super::{Done, Failure};
 use crate::messages::ToShard;
 
 /// See the module's documentation.
@@ -17,16 +17,16 @@ pub(crate) struct ReleaseVm {
 
 impl ReleaseVm {
     /// When this returns well, the disk may be opened elsewhere, and not before.
-    pub(super) fn run(self, parts: &Parts) -> Result<Done, String> {
+    pub(super) fn run(self, parts: &Parts) -> Result<Done, Failure> {
         let ReleaseVm { vm, number, refuse_clients } = self;
         let (answer, answered) = sync_channel(1);
         parts.host.tell(number, |volume| ToShard::Release { volume, refuse_clients, answer });
-        answered.recv().map_err(|_| "The service stops".to_owned())??;
+        answered.recv().map_err(|_| Failure::Unchanged("The service stops".to_owned()))??;
         match parts.claims.release(number) {
             Ok(sidecar) => Ok(Done::Released { vm, sidecar }),
             Err(error) => {
                 go_on(parts, number)?;
-                Err(format!("{error}. The VM is served on"))
+                Err(Failure::Unchanged(format!("{error}. The VM is served on")))
             }
         }
     }

@@ -7,8 +7,8 @@ use std::sync::mpsc::sync_channel;
 use lode_format::VolumeTag;
 use lode_store::MembershipChange;
 
-use super::Done;
 use super::parts::{DirectoryEnd, Parts};
+use super::{Done, Failure};
 use crate::identity::StateFile;
 use crate::messages::ToShard;
 
@@ -23,7 +23,7 @@ pub(crate) struct RemoveVm {
 
 impl RemoveVm {
     /// Once the shard has let the VM out it is gone, whatever comes of its space.
-    pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, String> {
+    pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, Failure> {
         let RemoveVm { vm, number, tag, disconnect, state } = self;
         parts.check_ssd()?;
         let (answer, answered) = sync_channel(1);

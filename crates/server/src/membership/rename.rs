@@ -1,5 +1,6 @@
 //! A VM gets another name: in the state file, which says so until all is done, in the configuration file, in the directory of the
-//! SSD, and where it is served. A start that finds it half way goes by the configuration file. It must not know who asks.
+//! SSD, and where it is served. A start that finds it half way goes by the configuration file, and so does what follows here
+//! once that has the name. It must not know who asks.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
@@ -8,8 +9,8 @@ use lode_format::VolumeTag;
 use lode_nbd::ExportInfo;
 use lode_store::MembershipChange;
 
-use super::Done;
 use super::parts::{DirectoryEnd, Parts};
+use super::{Done, Failure};
 use crate::config::Config;
 use crate::error::ServerError;
 use crate::fence_file::FenceFile;
@@ -28,46 +29,84 @@ pub(crate) struct RenameVm {
 }
 
 impl RenameVm {
-    pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, String> {
-        let RenameVm { from, to, number, tag, export, config } = self;
+    pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, Failure> {
+        let state = StateFile::of(&self.config);
+        let warning = match self.rename_durably(parts, &state, give_up)? {
+            Some(warning) => {
+                // The next start does the rest, and needs to know that there is one.
+                let told = self.tell_shard(parts, give_up);
+                let also = if told { "" } else { "; until then the log has the old name" };
+                Some(format!("the configuration file has the new name, but {warning}{also}"))
+            }
+            None if !self.tell_shard(parts, give_up) => Some(
+                "its shard cannot take the name over now; until a restart the log has the old name"
+                    .to_owned(),
+            ),
+            None => self
+                .end(parts, &state)
+                .err()
+                .map(|error| format!("the next start has the rest to do: {error}")),
+        };
+        let RenameVm { from, to, .. } = self;
+        Ok(Done::Renamed { from, to, warning })
+    }
+
+    /// In the files and on the SSD. What did not go as it should once the configuration file has the name.
+    fn rename_durably(
+        &self,
+        parts: &Parts,
+        state: &StateFile,
+        give_up: &AtomicBool,
+    ) -> Result<Option<String>, Failure> {
+        let RenameVm { from, to, tag, config, .. } = self;
         let words = |error: ServerError| error.to_string();
         parts.check_ssd()?;
-        let state = StateFile::of(&config);
-        state.begin_renaming(&from, &to).map_err(words)?;
-        if let Err(error) = rename_in_file(&config, &from, &to) {
-            state.end_renaming(&from, &to).map_err(words)?;
-            return Err(error.to_string());
+        state.begin_renaming(from, to).map_err(words)?;
+        if let Err(error) = rename_in_file(config, from, to) {
+            return Err(self.undone(state, &error.to_string()));
         }
-        match tag.map(|tag| parts.change_directory(MembershipChange::Rename(tag, to.clone()), give_up)) {
-            None | Some(DirectoryEnd::Done(_)) => {}
-            Some(DirectoryEnd::Refused(why)) => {
-                rename_in_file(&config, &to, &from).map_err(words)?;
-                state.end_renaming(&from, &to).map_err(words)?;
-                return Err(why);
-            }
-            Some(DirectoryEnd::Unknown) => {
-                return Err(format!("The SSD failed on the way; the next start serves the VM as {to}"));
-            }
+        let change = |tag| parts.change_directory(MembershipChange::Rename(tag, to.clone()), give_up);
+        Ok(match tag.map(change) {
+            None | Some(DirectoryEnd::Done(_)) => None,
+            Some(DirectoryEnd::Refused(why)) => match rename_in_file(config, to, from) {
+                Ok(()) => return Err(self.undone(state, &why)),
+                Err(error) => Some(format!("the SSD does not ({why}): {error}")),
+            },
+            Some(DirectoryEnd::Unknown) => Some(
+                "the SSD failed on the way, and the next start knows whether it has it as well".to_owned(),
+            ),
+        })
+    }
+
+    /// The VM keeps its name.
+    fn undone(&self, state: &StateFile, why: &str) -> Failure {
+        match state.end_renaming(&self.from, &self.to) {
+            Ok(()) => Failure::Unchanged(why.to_owned()),
+            Err(error) => Failure::Partly(format!(
+                "VM {} keeps its name: {why}. The state file still says that it gets another one, which the next start clears \
+                 up: {error}",
+                self.from
+            )),
         }
-        let fences = [&from, &to].map(|name| FenceFile::of(&config, name));
-        let is_renamed = parts.wait_until(give_up, || {
+    }
+
+    fn tell_shard(&self, parts: &Parts, give_up: &AtomicBool) -> bool {
+        let fence = FenceFile::of(&self.config, &self.to);
+        parts.wait_until(give_up, || {
             let (answer, answered) = sync_channel(1);
-            let (export, fence) = (export.clone(), fences[1].clone());
-            parts.host.tell(number, |volume| ToShard::Rename { volume, export, fence, answer });
+            let (export, fence) = (self.export.clone(), fence.clone());
+            parts.host.tell(self.number, |volume| ToShard::Rename { volume, export, fence, answer });
             answered.recv() == Ok(true)
-        });
-        if !is_renamed {
-            return Err(format!(
-                "Its shard cannot take the name over now; the next start serves the VM as {to}"
-            ));
-        }
-        let [before, after] = &fences;
-        after.take_over(before).and_then(|()| state.end_renaming(&to, &from)).map_err(words)?;
-        if let Err(error) = parts.claims.rename(number, &to) {
-            // Other hosts are told the name that it had.
-            tracing::warn!("VM {to}: {error}");
-        }
-        Ok(Done::Renamed { from, to })
+        })
+    }
+
+    /// What is noted under the old name is noted under the new one, which it has for good.
+    fn end(&self, parts: &Parts, state: &StateFile) -> Result<(), ServerError> {
+        let [before, after] = [&self.from, &self.to].map(|name| FenceFile::of(&self.config, name));
+        after.take_over(&before)?;
+        state.end_renaming(&self.to, &self.from)?;
+        // Other hosts are told the name that it had, should it not get the new one.
+        parts.claims.rename(self.number, &self.to)
     }
 }
 

@@ -8,7 +8,7 @@ use super::add::AddVm;
 use super::release::{ReleaseVm, ResumeVm};
 use super::remove::RemoveVm;
 use super::rename::RenameVm;
-use super::{AddedVm, Done, Step, Work, answer, steps_between};
+use super::{AddedVm, Done, Failure, Step, Work, answer, keeps, steps_between};
 use crate::commands::{ControlRequest, Refusal, Session};
 use crate::config::{Changes, Config, VmConfig};
 use crate::control::{Control, Endpoint};
@@ -27,21 +27,23 @@ impl Control {
         if self.changes.current.is_some() {
             return self.changes.put_off(session, request);
         }
-        let begun = match &request {
-            ControlRequest::VmSet { vm, set, save } => return reply(session, self.set_keys(vm, set, *save)),
-            ControlRequest::Reload {} => self.reload_steps(),
-            ControlRequest::VmAdd { vm, save } => self.add_steps(vm, *save),
-            ControlRequest::VmRemove { vm, disconnect, save } => self.remove_steps(vm, *disconnect, *save),
-            ControlRequest::VmRename { vm, to } => self.rename_steps(vm, to),
-            ControlRequest::VmRelease { vm, refuse_clients } => self.vm_of(vm).map(|_| {
+        if let ControlRequest::VmSet { vm, set, save } = &request {
+            return reply(session, self.steer(|control| control.set_keys(vm, set, *save)));
+        }
+        let begun = self.steer(|control| match &request {
+            ControlRequest::Reload {} => control.reload_steps(),
+            ControlRequest::VmAdd { vm, save } => control.add_steps(vm, *save),
+            ControlRequest::VmRemove { vm, disconnect, save } => control.remove_steps(vm, *disconnect, *save),
+            ControlRequest::VmRename { vm, to } => control.rename_steps(vm, to),
+            ControlRequest::VmRelease { vm, refuse_clients } => control.vm_of(vm).map(|_| {
                 let step = Step::Release { vm: vm.clone(), refuse_clients: *refuse_clients };
                 (vec![step], json!({ "vm": vm, "done": "released" }), None)
             }),
-            ControlRequest::VmResume { vm } => self.vm_of(vm).map(|_| {
+            ControlRequest::VmResume { vm } => control.vm_of(vm).map(|_| {
                 (vec![Step::Resume { vm: vm.clone() }], json!({ "vm": vm, "done": "resumed" }), None)
             }),
             _ => Err("This changes nothing".to_owned()),
-        };
+        });
         match begun {
             Err(why) => {
                 if session.is_none() {
@@ -64,6 +66,11 @@ impl Control {
         let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
         let steps = steps_between(&self.config, &new);
         let steps = steps.map_err(|error| format!("Nothing was changed: {error}"))?;
+        let goes = |step: &Step| match step {
+            Step::Remove { vm, .. } => Some(vm.clone()),
+            _ => None,
+        };
+        self.check_goings(&steps.iter().filter_map(goes).collect::<Vec<_>>())?;
         let (mut before, mut changed) = (&self.config, Vec::new());
         for step in &steps {
             match step {
@@ -79,7 +86,24 @@ impl Control {
         Ok((steps, json!({ "changed": changed }), None))
     }
 
+    /// That these VMs can go by themselves, before the first of them does.
+    fn check_goings(&self, names: &[String]) -> Result<(), String> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let views = self.host.status()?.vms;
+        let mut why = Vec::new();
+        for view in views.iter().filter(|view| names.contains(&view.name)) {
+            let drain = format!("lode drain {} --vm {}", self.config.path.display(), view.name);
+            why.extend(keeps(&view.name, &drain, view.connections, view.gauges.dirty_blocks.into()));
+        }
+        if why.is_empty() { Ok(()) } else { Err(format!("Nothing was changed: {}", why.join("; "))) }
+    }
+
     fn add_steps(&self, vm: &serde_json::Map<String, Value>, save: bool) -> Result<Begun, String> {
+        if let Some((key, _)) = vm.iter().find(|(_, value)| value.is_null()) {
+            return Err(format!("Key '{key}' of the VM is null; leave it out for the usual value"));
+        }
         let table: toml::Table =
             toml::Table::try_from(vm).map_err(|error| format!("The VM's keys: {error}"))?;
         let name = table.get("name").and_then(toml::Value::as_str).ok_or("The VM has no `name`")?.to_owned();
@@ -95,6 +119,9 @@ impl Control {
         self.vm_of(vm)?;
         if self.config.vms.len() == 1 {
             return Err("The last VM cannot be removed; stop the service instead".to_owned());
+        }
+        if !disconnect {
+            self.check_goings(&[vm.to_owned()])?;
         }
         let config = self.config.without(vm).map_err(|error| error.to_string())?;
         let load = || {
@@ -114,6 +141,11 @@ impl Control {
         if from == to {
             return Err(format!("VM {from} has that name already"));
         }
+        if self.changes.half_renamed {
+            return Err(
+                "A VM got another name before, but not everywhere; restart the service first".to_owned()
+            );
+        }
         let config = self.config.renamed(from, to).map_err(|error| error.to_string())?;
         // The file has to say so as well before the SSD does.
         let file = Config::load(&self.config.path).and_then(|file| file.renamed(from, to));
@@ -127,45 +159,36 @@ impl Control {
     fn next_step(&mut self) {
         loop {
             let Some(change) = &mut self.changes.current else { return };
-            let Some(step) = change.steps.front() else { return self.end_change(Ok(())) };
-            let begun = match step {
-                Step::Keys(config) => {
-                    let config = (**config).clone();
-                    self.take_over(config).map(|()| None)
-                }
-                Step::Remove { vm, disconnect, .. } => {
-                    let (vm, disconnect) = (vm.clone(), *disconnect);
-                    self.remove_vm(&vm, disconnect).map(Some)
-                }
-                Step::Add { vm, config } => {
-                    let (vm, config) = (vm.clone(), (**config).clone());
-                    self.add_vm(&vm, config).map(Some)
-                }
-                Step::Rename { from, to, .. } => {
-                    let (from, to) = (from.clone(), to.clone());
-                    self.rename_vm(&from, &to).map(Some)
-                }
-                Step::Release { vm, refuse_clients } => {
-                    let (vm, refuse_clients) = (vm.clone(), *refuse_clients);
-                    let number = self.vm_of(&vm).map(|at| self.members.list[at].number);
-                    number.map(|number| Some(Work::Release(ReleaseVm { vm, number, refuse_clients })))
-                }
-                Step::Resume { vm } => {
-                    let vm = vm.clone();
-                    let number = self.vm_of(&vm).map(|at| self.members.list[at].number);
-                    number.map(|number| Some(Work::Resume(ResumeVm { vm, number })))
-                }
-            };
-            let begun = begun.and_then(|work| match work {
-                None => Ok(false),
-                Some(work) => self.changes.run(&self.parts, work).map(|()| true),
-            });
-            match begun {
+            let Some(step) = change.steps.front().cloned() else { return self.end_change(Ok(())) };
+            match self.steer(|control| control.begin_step(step)) {
                 Ok(true) => return,
                 Ok(false) => self.step_done(),
-                Err(why) => return self.end_change(Err(why)),
+                Err(why) => return self.end_change(Err(Failure::Unchanged(why))),
             }
         }
+    }
+
+    /// Carries a step out, or has a thread do so: then true.
+    fn begin_step(&mut self, step: Step) -> Result<bool, String> {
+        let work = match step {
+            Step::Keys(config) => {
+                self.take_over(*config)?;
+                return Ok(false);
+            }
+            Step::Remove { vm, disconnect, .. } => self.remove_vm(&vm, disconnect)?,
+            Step::Add { vm, config } => self.add_vm(&vm, *config)?,
+            Step::Rename { from, to, .. } => self.rename_vm(&from, &to)?,
+            Step::Release { vm, refuse_clients } => {
+                let number = self.members.list[self.vm_of(&vm)?].number;
+                Work::Release(ReleaseVm { vm, number, refuse_clients })
+            }
+            Step::Resume { vm } => {
+                let number = self.members.list[self.vm_of(&vm)?].number;
+                Work::Resume(ResumeVm { vm, number })
+            }
+        };
+        self.changes.run(&self.parts, work)?;
+        Ok(true)
     }
 
     fn step_done(&mut self) {
@@ -257,19 +280,29 @@ impl Control {
     /// Takes over what came of a step, and begins the next.
     pub(crate) fn advance_change(&mut self) {
         let Some(end) = self.changes.next_end() else { return };
-        match end {
-            Err(why) => {
+        let done = match end {
+            Err(failure) => {
                 self.close_unused();
-                return self.end_change(Err(why));
+                return self.end_change(Err(failure));
             }
-            Ok(Done::Removed { vm, has_left, warning }) => self.vm_removed(&vm, has_left, warning),
-            Ok(Done::Added(added)) => self.vm_added(*added),
-            Ok(Done::Renamed { from, to }) => self.vm_renamed(&from, &to),
-            Ok(Done::Released { vm, sidecar }) => self.vm_released(&vm, sidecar),
-            Ok(Done::Resumed { vm }) => {
-                tracing::info!("VM {vm} is served as ever");
-                self.events.note(EventKind::Setting, Some(&vm), "it is served as ever");
+            Ok(done) => done,
+        };
+        // It has happened, whatever becomes of who keeps the books.
+        let noted = self.guard_steering(|control| {
+            match done {
+                Done::Removed { vm, has_left, warning } => control.vm_removed(&vm, has_left, warning),
+                Done::Added(added) => control.vm_added(*added),
+                Done::Renamed { from, to, warning } => control.vm_renamed(&from, &to, warning),
+                Done::Released { vm, sidecar } => control.vm_released(&vm, sidecar),
+                Done::Resumed { vm } => {
+                    tracing::info!("VM {vm} is served as ever");
+                    control.events.note(EventKind::Setting, Some(&vm), "it is served as ever");
+                }
             }
+            Ok(())
+        });
+        if let Err(defect) = noted {
+            return self.end_change(Err(Failure::Partly(defect)));
         }
         self.step_done();
         self.next_step();
@@ -306,12 +339,16 @@ impl Control {
         self.update_room();
         tracing::info!("VM {vm} is served no more");
         self.events.note(EventKind::Setting, Some(vm), "it is served no more");
-        if let Some(warning) = warning {
-            tracing::warn!("VM {vm}: {warning}");
-            self.events.note(EventKind::Failure, Some(vm), warning.clone());
-            if let Some(change) = &mut self.changes.current {
-                change.answer["warning"] = warning.into();
-            }
+        self.warn(vm, warning);
+    }
+
+    /// Tells of what did not go as it should, also whoever asked.
+    fn warn(&mut self, vm: &str, warning: Option<String>) {
+        let Some(warning) = warning else { return };
+        tracing::warn!("VM {vm}: {warning}");
+        self.events.note(EventKind::Failure, Some(vm), warning.clone());
+        if let Some(change) = &mut self.changes.current {
+            change.answer["warning"] = warning.into();
         }
     }
 
@@ -352,7 +389,7 @@ impl Control {
         }
     }
 
-    fn vm_renamed(&mut self, from: &str, to: &str) {
+    fn vm_renamed(&mut self, from: &str, to: &str, warning: Option<String>) {
         let Some(at) = self.config.vms.iter().position(|one| one.name == from) else { return };
         let step = self.changes.current.as_ref().and_then(|change| change.steps.front());
         let Some(Step::Rename { config, .. }) = step else { return };
@@ -374,6 +411,8 @@ impl Control {
         self.config = config;
         tracing::info!("VM {from} is {to} from now on");
         self.events.note(EventKind::Setting, Some(to), format!("it is {to} from now on, and was {from}"));
+        self.changes.half_renamed |= warning.is_some();
+        self.warn(to, warning);
     }
 
     /// What shares find space for has changed with the VMs.
@@ -385,7 +424,7 @@ impl Control {
         self.sharing.set_room(&self.config, places, self.parts.extent_places.into());
     }
 
-    fn end_change(&mut self, outcome: Result<(), String>) {
+    fn end_change(&mut self, outcome: Result<(), Failure>) {
         let Some(mut change) = self.changes.current.take() else { return };
         let saved = match (&outcome, change.save.take()) {
             (Ok(()), Some(config)) => config.write().map_err(|error| error.to_string()),
@@ -395,9 +434,12 @@ impl Control {
             change.answer["saved"] = false.into();
             change.answer["warning"] = why.into();
         }
-        let outcome = outcome.map_err(|why| match change.done.is_empty() {
-            true => format!("Nothing was changed: {why}"),
-            false => format!("Only so much was done: {}. Then: {why}", change.done.join(", ")),
+        let outcome = outcome.map_err(|failure| match (failure, change.done.is_empty()) {
+            (Failure::Unchanged(why), true) => format!("Nothing was changed: {why}"),
+            (Failure::Partly(why), true) => format!("Done in part: {why}"),
+            (Failure::Unchanged(why) | Failure::Partly(why), false) => {
+                format!("Only so much was done: {}. Then: {why}", change.done.join(", "))
+            }
         });
         match &outcome {
             Ok(()) if change.answer.get("changed").is_some() => self.tell_reload(&change.answer["changed"]),

@@ -1,5 +1,5 @@
-//! Volumes that come to a shard that serves others, leave it, release their disks, or get another name. It must not know who asks,
-//! or what becomes of their space.
+//! Volumes that come to a shard that serves others, leave it, or get another name. It must not know who asks, or what becomes
+//! of their space.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -9,14 +9,16 @@ use std::time::{Duration, Instant};
 use lode_media::Driver;
 use lode_nbd::ExportInfo;
 
+use super::progress::Progress;
 use super::stopping::Stopping;
 use super::{Shard, VmLog};
 use crate::connection::{close, count, open_again};
 use crate::fence_file::FenceFile;
+use crate::membership::{Failure, keeps};
 use crate::start::Prepared;
 use crate::volume::{Migration, Volume};
 
-/// How long a volume may take to leave before it is served on.
+/// How long a volume that leaves may get no further before it is served on.
 const REMOVAL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why connections end.
@@ -27,22 +29,31 @@ struct Removal {
     at: usize,
     /// It stays here, and its disk may be opened elsewhere.
     is_release: bool,
-    deadline: Instant,
     stage: Stage,
-    answer: SyncSender<Result<(), String>>,
+    progress: Progress,
+    /// Its clients were cut off.
+    cut_off: bool,
+    answer: SyncSender<Result<(), Failure>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Requests in flight are answered, and dirty blocks written back.
-    Draining,
+    /// Dirty blocks are written back while clients go on: so many there were.
+    Draining { blocks: u64 },
+    /// Requests in flight are answered; then clients that have not gone are hung up on.
+    Guests,
+    /// What they wrote in the meantime is written back.
+    DrainingRest,
     /// The backing disk is flushed.
     Flushing,
 }
 
 /// What a volume has come to that is to leave.
+#[derive(Debug)]
 enum Step {
     Wait,
+    Drain,
+    CutOff,
     Flush,
     Gone,
     Stay(String),
@@ -57,8 +68,14 @@ impl Removals {
         self.0.is_empty()
     }
 
+    /// Whether this one is to leave: its drains are for that, and nobody else's.
     pub(super) fn has(&self, at: usize) -> bool {
         self.0.iter().any(|removal| removal.at == at)
+    }
+
+    /// Whether it has no clients any more, and gets none.
+    pub(super) fn takes_no_clients(&self, at: usize) -> bool {
+        self.0.iter().any(|removal| removal.at == at && !matches!(removal.stage, Stage::Draining { .. }))
     }
 }
 
@@ -81,21 +98,46 @@ impl Shard {
         &mut self,
         at: usize,
         disconnect: bool,
-        answer: SyncSender<Result<(), String>>,
+        answer: SyncSender<Result<(), Failure>>,
     ) {
         if let Err(reason) = self.check_removal(at, disconnect) {
-            let _ = answer.try_send(Err(reason));
+            let _ = answer.try_send(Err(Failure::Unchanged(reason)));
             return;
         }
-        close(&self.volumes[at].connections);
-        let keys = self.connections.iter().filter(|(_, one)| one.volume == at).map(|(key, _)| key);
-        for key in keys.collect::<Vec<_>>() {
-            self.end(key, REMOVED);
+        let progress = Progress::begin(Instant::now(), REMOVAL_LIMIT);
+        let blocks = self.volumes[at].dirty_and_lost_blocks().0;
+        let stage = Stage::Draining { blocks };
+        let (is_release, cut_off) = (false, false);
+        self.removals.0.push(Removal { at, is_release, stage, progress, cut_off, answer });
+        match blocks {
+            0 => self.cut_off(self.removals.0.len() - 1),
+            _ => self.drain_removed(at),
         }
-        let deadline = Instant::now() + REMOVAL_LIMIT;
-        self.removals.0.push(Removal { at, is_release: false, deadline, stage: Stage::Draining, answer });
+    }
+
+    fn drain_removed(&mut self, at: usize) {
         let now_ns = self.now_ns;
         self.with_volume(at, |volume| volume.drain(false, now_ns));
+        self.settle();
+    }
+
+    /// From here on its clients are served no more.
+    fn cut_off(&mut self, removal: usize) {
+        let at = self.removals.0[removal].at;
+        close(&self.volumes[at].connections);
+        let keys = self.connections_of(at);
+        let removal = &mut self.removals.0[removal];
+        removal.stage = Stage::Guests;
+        removal.progress = Progress::begin(Instant::now(), REMOVAL_LIMIT);
+        removal.cut_off |= !keys.is_empty();
+        for key in keys {
+            self.end(key, REMOVED);
+        }
+        self.settle();
+    }
+
+    fn connections_of(&self, at: usize) -> Vec<usize> {
+        self.connections.iter().filter(|(_, one)| one.volume == at).map(|(key, _)| key).collect()
     }
 
     /// Has a volume's writes go around the SSD while what is dirty is written back. Returns how many blocks these are.
@@ -111,7 +153,7 @@ impl Shard {
         &mut self,
         at: usize,
         refuse_clients: bool,
-        answer: SyncSender<Result<(), String>>,
+        answer: SyncSender<Result<(), Failure>>,
     ) {
         let checked = self.check_served(at).and_then(|()| match count(&self.volumes[at].connections) {
             0 => Ok(()),
@@ -122,12 +164,13 @@ impl Shard {
         });
         let is_released = self.volumes.has(at) && self.volumes[at].migration() == Some(Migration::Released);
         if checked.is_err() || is_released {
-            let _ = answer.try_send(checked);
+            let _ = answer.try_send(checked.map_err(Failure::Unchanged));
             return;
         }
         close(&self.volumes[at].connections);
-        let deadline = Instant::now() + REMOVAL_LIMIT;
-        self.removals.0.push(Removal { at, is_release: true, deadline, stage: Stage::Draining, answer });
+        let progress = Progress::begin(Instant::now(), REMOVAL_LIMIT);
+        let (stage, is_release, cut_off) = (Stage::DrainingRest, true, false);
+        self.removals.0.push(Removal { at, is_release, stage, progress, cut_off, answer });
         let now_ns = self.now_ns;
         self.with_volume(at, |volume| volume.refuse_requests(now_ns));
     }
@@ -146,13 +189,9 @@ impl Shard {
         self.check_served(at)?;
         let volume = &self.volumes[at];
         let (clients, (dirty, _)) = (count(&volume.connections), volume.dirty_and_lost_blocks());
-        if clients > 0 && !disconnect {
-            return Err(format!("{clients} clients are connected; disconnect them, or add --disconnect"));
-        }
-        if dirty > 0 && !disconnect {
-            return Err(format!(
-                "{dirty} of its blocks are newer than the backing disk; `lode drain --vm` first writes them back"
-            ));
+        if !disconnect && (clients > 0 || dirty > 0) {
+            let name = volume.export.name();
+            return Err(keeps(name, &format!("lode drain --vm {name}"), clients, dirty).unwrap_or_default());
         }
         Ok(())
     }
@@ -176,78 +215,108 @@ impl Shard {
 
     /// Moves on the volumes that leave.
     pub(super) fn advance_leavings(&mut self, now: Instant) {
-        for at in (0..self.removals.0.len()).rev() {
-            match self.removal_step(at, now) {
+        for removal in (0..self.removals.0.len()).rev() {
+            let at = self.removals.0[removal].at;
+            match self.removal_step(removal, now) {
                 Step::Wait => {}
+                Step::Drain => self.drain_removed(at),
+                Step::CutOff => self.cut_off(removal),
                 Step::Flush => {
-                    let (volume, now_ns) = (self.removals.0[at].at, self.now_ns);
-                    self.removals.0[at].stage = Stage::Flushing;
-                    self.with_volume(volume, |volume| {
+                    let now_ns = self.now_ns;
+                    self.removals.0[removal].stage = Stage::Flushing;
+                    self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                    self.with_volume(at, |volume| {
                         volume.flush_last(now_ns);
                         // What the journal does not know yet is not for the next second.
                         volume.tick(now_ns);
                     });
                     self.settle();
                 }
-                Step::Gone if self.removals.0[at].is_release => {
-                    let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
+                Step::Gone if self.removals.0[removal].is_release => {
+                    let Removal { answer, .. } = self.removals.0.swap_remove(removal);
                     self.with_volume(at, Volume::released);
                     let _ = answer.try_send(Ok(()));
                 }
                 Step::Gone => {
-                    let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
+                    let Removal { answer, .. } = self.removals.0.swap_remove(removal);
                     if let Some(volume) = self.volumes.remove(at) {
                         volume.files().for_each(|file| self.driver.remove_file(file));
                     }
                     let _ = answer.try_send(Ok(()));
                 }
-                Step::Stay(reason) => {
-                    let Removal { at, answer, .. } = self.removals.0.swap_remove(at);
-                    if self.volumes.has(at) && !self.volumes[at].is_stopped() {
-                        self.guard(at, Volume::stay);
-                        self.guard(at, Volume::refuse_no_more);
-                        open_again(&self.volumes[at].connections);
-                    }
-                    let _ = answer.try_send(Err(reason));
-                }
+                Step::Stay(reason) => self.stay(removal, reason),
             }
         }
     }
 
-    fn removal_step(&mut self, at: usize, now: Instant) -> Step {
-        let Removal { at, is_release, deadline, stage, .. } = self.removals.0[at];
-        let volume = &self.volumes[at];
+    /// A volume does not leave after all.
+    fn stay(&mut self, removal: usize, reason: String) {
+        let Removal { at, is_release, answer, cut_off, .. } = self.removals.0.swap_remove(removal);
+        if self.volumes.has(at) && !self.volumes[at].is_stopped() {
+            let now_ns = self.now_ns;
+            self.with_volume(at, |volume| {
+                volume.stay();
+                volume.refuse_no_more();
+                if !is_release && volume.draining_blocks().is_some() {
+                    volume.drain(true, now_ns);
+                }
+            });
+            open_again(&self.volumes[at].connections);
+        }
+        let failure = match cut_off {
+            false => Failure::Unchanged(reason),
+            true => Failure::Partly(format!("{reason}. Its clients were cut off, and may connect again")),
+        };
+        let _ = answer.try_send(Err(failure));
+    }
+
+    fn removal_step(&mut self, removal: usize, now: Instant) -> Step {
+        let Removal { at, is_release, stage, .. } = self.removals.0[removal];
         if !matches!(self.stopping, Stopping::No) {
             return Step::Stay("The service stops".to_owned());
         }
+        let volume = &self.volumes[at];
         if volume.is_stopped() || volume.has_failed() {
             return Step::Stay("A device failed on the way, or a defect of the program showed".to_owned());
         }
-        // Clients that are refused may stay.
-        let has_clients = !is_release && self.connections.iter().any(|(_, one)| one.volume == at);
-        let dirty = volume.dirty_and_lost_blocks().0;
-        let step = match stage {
-            Stage::Draining if has_clients || dirty > 0 || !volume.is_quiet() => Step::Wait,
-            Stage::Draining => Step::Flush,
-            Stage::Flushing => match volume.ended() {
-                Some(true) if volume.is_quiet() && self.fences_under_way == 0 => Step::Gone,
-                Some(false) => Step::Stay("The backing disk could not be flushed".to_owned()),
-                _ => Step::Wait,
-            },
+        let (dirty, drains) = (volume.dirty_and_lost_blocks().0, volume.draining_blocks());
+        // Clients whose requests are refused may stay.
+        let clients = if is_release { Vec::new() } else { self.connections_of(at) };
+        let (is_quiet, flushed) = (volume.is_quiet(), volume.ended());
+        let left = match stage {
+            Stage::Draining { .. } => drains.unwrap_or(0),
+            _ => dirty + clients.len() as u64,
         };
-        match step {
-            Step::Wait if now >= deadline => {
-                let what = if has_clients {
-                    "clients with requests".to_owned()
-                } else {
-                    format!("{dirty} dirty blocks")
-                };
-                Step::Stay(format!(
-                    "After {} s there were still {what}; it is served on",
-                    REMOVAL_LIMIT.as_secs()
-                ))
+        let goes_on = self.removals.0[removal].progress.goes_on(left, now);
+        match stage {
+            // What is written meanwhile is for the next one, as long as that becomes less.
+            Stage::Draining { blocks } if drains.is_none() && dirty > 0 && dirty <= blocks / 2 => {
+                self.removals.0[removal].stage = Stage::Draining { blocks: dirty };
+                self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                Step::Drain
             }
-            step => step,
+            Stage::Draining { .. } if drains.is_none() => Step::CutOff,
+            Stage::Guests if clients.is_empty() => {
+                self.removals.0[removal].stage = Stage::DrainingRest;
+                self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                Step::Wait
+            }
+            Stage::Guests if !goes_on && !clients.is_empty() => {
+                clients.into_iter().for_each(|key| self.kill(key, REMOVED));
+                self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                Step::Wait
+            }
+            Stage::DrainingRest if dirty > 0 && drains.is_none() && goes_on => Step::Drain,
+            Stage::DrainingRest if dirty == 0 && is_quiet => Step::Flush,
+            Stage::Flushing if flushed == Some(false) => {
+                Step::Stay("The backing disk could not be flushed".to_owned())
+            }
+            Stage::Flushing if flushed == Some(true) && is_quiet && self.fences_under_way == 0 => Step::Gone,
+            _ if goes_on => Step::Wait,
+            _ => Step::Stay(format!(
+                "For {} s it got no further, with {dirty} dirty blocks left; it is served on",
+                REMOVAL_LIMIT.as_secs()
+            )),
         }
     }
 

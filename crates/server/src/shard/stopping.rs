@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::progress::Progress;
 use super::{Ended, Shard};
 use crate::volume::Volume;
 
@@ -24,10 +25,7 @@ pub(super) enum Stopping {
         drain: bool,
     },
     /// The caches are written back, which may take as long as it makes progress.
-    Draining {
-        deadline: Instant,
-        least: u64,
-    },
+    Draining(Progress),
     /// The engines save what they have.
     Engines(Instant),
 }
@@ -43,7 +41,7 @@ impl Shard {
             (Stopping::No, _) => {}
             // Asked again, to end without a drain.
             (Stopping::Guests { drain, .. }, false) => return *drain = false,
-            (Stopping::Draining { .. }, false) => return self.begin_end(Instant::now()),
+            (Stopping::Draining(_), false) => return self.begin_end(Instant::now()),
             _ => return,
         }
         self.stopping = Stopping::Guests { deadline: Instant::now() + STOP_LIMIT, drain };
@@ -74,19 +72,18 @@ impl Shard {
                 }
                 if drains {
                     self.settle();
-                    self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: u64::MAX };
+                    self.stopping = Stopping::Draining(Progress::begin(now, STOP_LIMIT));
                 } else {
                     self.begin_end(now);
                 }
                 None
             }
-            Stopping::Draining { deadline, least } => {
+            Stopping::Draining(mut progress) => {
                 let left = self.draining_blocks();
                 self.context.draining_blocks.store(left, Ordering::Relaxed);
-                if left == 0 || now >= deadline && left >= least {
-                    self.begin_end(now);
-                } else if left < least {
-                    self.stopping = Stopping::Draining { deadline: now + STOP_LIMIT, least: left };
+                match left > 0 && progress.goes_on(left, now) {
+                    true => self.stopping = Stopping::Draining(progress),
+                    false => self.begin_end(now),
                 }
                 None
             }

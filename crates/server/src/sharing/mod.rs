@@ -10,8 +10,8 @@ mod view;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use lode_policy::{OfSized, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
+use lode_policy::{OfSized, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_types::Level;
 
 pub(crate) use self::tables::TableMemory;
@@ -158,7 +158,8 @@ impl Sharing {
     pub(crate) fn divide_now(&mut self, host: &Host, now: Instant) -> Result<bool, String> {
         if !self.host.mode.measures() {
             return Err(format!(
-                "Nothing is divided in mode \"{}\"; write mode = \"auto\" or \"advise\" under [host], and `lode reload`",
+                "Nothing is divided in mode \"{}\"; write mode = \"auto\" or \"advise\" under [host], and restart the service: \
+                 schemes begin to measure when they are made",
                 self.host.mode.name()
             ));
         }
@@ -175,15 +176,36 @@ impl Sharing {
     /// Does something that a defect of the program may end, and then the loop with it.
     fn guard(&mut self, work: impl FnOnce(&mut Sharing) -> Result<(), String>) -> Result<(), String> {
         let done = guarded(|| work(self));
-        let done = done.unwrap_or_else(|defect| {
-            self.stopped = true;
-            let text = format!("a defect of the program ended {WHAT}, and shares stay as they are: {defect}");
-            tracing::error!("{text}. Report what the log says above; a restart divides again");
-            self.events.note(EventKind::Failure, None, text.clone());
-            Err(text)
-        });
-        self.publish();
-        done
+        match done {
+            Ok(done) => {
+                self.publish();
+                done
+            }
+            Err(defect) => Err(self.stop(&defect)),
+        }
+    }
+
+    /// A defect of the program showed: shares stay as they are, and so do keys and VMs. Returns what to say of it.
+    pub(crate) fn stop(&mut self, defect: &str) -> String {
+        self.stopped = true;
+        let text = format!(
+            "a defect of the program ended {WHAT} and other changes; VMs are served on as they are: {defect}"
+        );
+        tracing::error!("{text}. Report what the log says above, and restart the service when it suits");
+        self.events.note(EventKind::Failure, None, text.clone());
+        self.view.mark_stopped();
+        text
+    }
+
+    /// The next change finds VMs that it does not know, as only a defect can bring about.
+    #[cfg(test)]
+    pub(crate) fn bring_about_a_defect(&mut self) {
+        self.vms.clear();
+    }
+
+    /// Whether nothing is changed any more.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped
     }
 
     fn go_on(&mut self, host: &Host, now: Instant) -> Result<(), String> {
@@ -560,6 +582,13 @@ impl Vm {
 impl SharedView {
     fn put(&self, snapshot: view::Snapshot) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(snapshot);
+    }
+
+    /// Nothing else of it may be read any more.
+    fn mark_stopped(&self) {
+        if let Some(snapshot) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            snapshot.mark_stopped();
+        }
     }
 
     fn get(&self) -> Option<view::Snapshot> {

@@ -127,6 +127,12 @@ impl Sharing {
     }
 }
 
+impl Snapshot {
+    pub(super) fn mark_stopped(&mut self) {
+        (self.host.stopped, self.host.moving, self.next_division) = (true, false, None);
+    }
+}
+
 impl SharedView {
     /// What the host and its VMs have, by their numbers and in the order of the configuration, when the VMs have read so much
     /// in all.
