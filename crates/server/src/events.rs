@@ -113,6 +113,12 @@ impl Events {
         (kept.last, kept.events.iter().filter(is_meant).take(most).cloned().collect())
     }
 
+    /// Whether there is any of a VM.
+    pub(crate) fn has_any_of(&self, vm: &str) -> bool {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.events.iter().any(|event| event.vm.as_deref() == Some(vm))
+    }
+
     /// The `most` latest events, in the order in which they came.
     pub(crate) fn latest(&self, vm: Option<&str>, most: usize) -> (u64, Vec<Event>) {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,5 +147,6 @@ mod tests {
         assert_eq!(numbers(events.latest(Some("web"), 2).1), [last - 2, last]);
         assert_eq!(numbers(events.after(last - 3, Some("web"), 9).1), [last - 2, last]);
         assert!(events.after(last, None, 9).1.is_empty());
+        assert!(events.has_any_of("web") && !events.has_any_of("wed"));
     }
 }

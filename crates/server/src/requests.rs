@@ -173,7 +173,8 @@ impl Control {
         vm: Option<&str>,
         most: Option<usize>,
     ) -> Result<Value, String> {
-        if let Some(vm) = vm {
+        // Of one that is gone, or had another name, there may be some.
+        if let Some(vm) = vm.filter(|vm| !self.events.has_any_of(vm)) {
             self.vm_of(vm)?;
         }
         let most = most.unwrap_or(MAX_EVENTS).min(MAX_EVENTS);

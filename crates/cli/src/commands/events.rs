@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use lode_server::{LatestEvents, MAX_EVENTS};
+use lode_server::{LatestEvents, MAX_EVENTS, ServerErrorKind};
 use serde_json::Value;
 
 use crate::arguments::Daemon;
 use crate::error::CliError;
-use crate::output::write;
+use crate::output::{note, write};
 
 /// How often new events are asked for.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -24,7 +24,7 @@ pub struct EventsCommand {
     #[command(flatten)]
     daemon: Daemon,
 
-    /// Go on with what happens from now on, until interrupted.
+    /// Go on with what happens from now on, until interrupted: also when the daemon is started anew.
     #[arg(long, short)]
     follow: bool,
 
@@ -45,13 +45,30 @@ impl EventsCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let control = self.daemon.control()?;
         let (mut last, first) = self.latest(&control)?;
+        let mut is_gone = false;
         self.show(&first)?;
         if !self.follow {
             return Ok(());
         }
         loop {
             std::thread::sleep(PAUSE);
-            let found = lode_server::events(&control, Some(last), self.vm.as_deref(), MAX_EVENTS)?;
+            let found = match lode_server::events(&control, Some(last), self.vm.as_deref(), MAX_EVENTS) {
+                // It is being started anew, or will be.
+                Err(error) if error.kind() == ServerErrorKind::Socket => {
+                    if !is_gone {
+                        note(&format!("{error}. Waiting for it"));
+                    }
+                    (is_gone, last) = (true, 0);
+                    continue;
+                }
+                // After a restart there may be nothing of the VM yet.
+                Err(error) if error.kind() == ServerErrorKind::Refused => {
+                    last = 0;
+                    continue;
+                }
+                found => found?,
+            };
+            is_gone = false;
             self.show(&found.events)?;
             // A daemon that was started anew counts anew.
             last = match found.events.last().map(number) {

@@ -72,6 +72,11 @@ fn whatever_is_sent_is_answered_in_order() {
     }
     control.send(b"\"reload\"}\n");
     assert_eq!(control.answer(), json!({"changed": []}));
+    // The last line may end where everything ends.
+    control.send(b"{\"cmd\":\"version\"}\n{\"cmd\":\"version\"}");
+    control.0.get_ref().shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!([control.answer(), control.answer()].map(|answer| answer["protocol"].clone()), [1, 1]);
+    assert!(matches!(control.0.read(&mut [0; 64]), Ok(0)));
     daemon.stop();
 }
 
@@ -433,6 +438,18 @@ fn events_are_followed() {
     assert!(lode_fails(&["events", &site.text("test.toml"), "--vm", "vm3"]).contains("no VM 'vm3'"));
     drop(client);
     daemon.stop();
-    // The daemon's end is an error of whoever follows it.
-    assert!(!follow.wait().unwrap().success());
+    // Whoever follows it goes on with the next run.
+    let daemon = site.serve_up();
+    drop(daemon.client("vm1"));
+    assert!(lines.any(|line| line.contains("client   vm1: a client connected")));
+    assert!(follow.try_wait().unwrap().is_none());
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+    // Of a VM that has another name by now, what happened is still there.
+    lode_ok(&["vm", "rename", &site.text("test.toml"), "vm2", "db"]);
+    drop(crate::client::Client::connect(&site.path("vm2.sock"), "db", true));
+    for vm in ["vm1", "db"] {
+        assert!(lode_ok(&["events", &site.text("test.toml"), "--vm", vm]).contains(vm));
+    }
+    daemon.stop();
 }
