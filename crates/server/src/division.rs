@@ -42,19 +42,24 @@ pub(crate) fn frames_of_host<'e>(
 ) -> HostFrames {
     let largest: Vec<EngineConfig> = engines.map(largest).collect();
     let Some(one) = largest.first() else { return HostFrames::default() };
-    let of_each = || largest.iter().map(|engine| u64::from(engine.share.dram_blocks)).sum();
-    let of_host = match config.host.bytes.get(Level::Dram) {
-        Some(&bytes) => bytes / one.block.bytes(),
-        None if config.host.mode.measures() => config.level_bytes(Level::Dram) / one.block.bytes(),
-        None => of_each(),
+    let of_each: u64 = largest.iter().map(|engine| u64::from(engine.share.dram_blocks)).sum();
+    let of_host = config.host.bytes.get(Level::Dram).map(|bytes| bytes / one.block.bytes());
+    let shares = match of_host {
+        // What the host has is there for VMs whose schemes come to use it only later.
+        Some(of_host) => of_host,
+        None if config.host.mode.measures() => {
+            of_each.min(config.level_bytes(Level::Dram) / one.block.bytes())
+        }
+        None => of_each,
     };
-    let shares = u32::try_from(of_host.min(of_each())).unwrap_or(u32::MAX);
+    let shares = u32::try_from(shares).unwrap_or(u32::MAX);
     // Each has at least the least reserve, and all together no more than one with all of it beyond that.
     let with_all = EngineConfig { share: Quota::new(shares, 0), ..*one };
-    let users = largest.iter().filter(|engine| engine.share.dram_blocks > 0);
-    let least: u64 = users.map(|engine| u64::from(engine.reserve.of(Level::Dram))).sum();
+    let may_use = |engine: &&EngineConfig| of_host.is_some() || engine.share.dram_blocks > 0;
+    let least = largest.iter().filter(may_use).map(|engine| u64::from(engine.reserve.of(Level::Dram)));
+    let frames = with_all.places(Level::Dram) + least.sum::<u64>();
     let most: u64 = largest.iter().map(|engine| engine.places(Level::Dram)).sum();
-    HostFrames { shares, frames: (with_all.places(Level::Dram) + least).min(most) }
+    HostFrames { shares, frames: if of_host.is_some() { frames } else { frames.min(most) } }
 }
 
 impl Divided {

@@ -184,16 +184,8 @@ fn host_families() -> Vec<Row> {
             "Size of the read SSD",
             HostGauge(|s| s.read_ssd.as_ref().map(|ssd| ssd.device_bytes)),
         ),
-        (
-            "lode_host_dram_blocks",
-            "Blocks of memory that VMs divide",
-            HostGauge(|s| s.host.as_ref().map(|host| host.dram_blocks.into())),
-        ),
-        (
-            "lode_host_ssd_blocks",
-            "Blocks of the cache SSD that VMs divide",
-            HostGauge(|s| s.host.as_ref().map(|host| host.ssd_blocks.into())),
-        ),
+        ("lode_host_dram_blocks", "Blocks of memory that VMs divide", HostGauge(Status::dram_blocks)),
+        ("lode_host_ssd_blocks", "Blocks of the cache SSD that VMs divide", HostGauge(Status::ssd_blocks)),
         (
             "lode_steering_stopped",
             "1 when a defect ended changes of shares, keys and VMs until the next start",

@@ -88,7 +88,12 @@ impl Control {
     pub(crate) fn take_over(&mut self, mut new: Config) -> Result<(), String> {
         new.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
         self.check_switches(&new)?;
-        self.sharing.adopt(&self.config, &new)?;
+        let [before, after] = self.sharing.adopt(&self.config, &new)?;
+        let frames = |more: u64| u32::try_from(more).unwrap_or(u32::MAX);
+        self.parts.space.with_broker(|broker| match after >= before {
+            true => broker.add_frames(frames(after - before)),
+            false => broker.remove_frames(frames(before - after)),
+        });
         let shards = self.shards.len();
         let mut changed: Vec<Vec<(usize, LiveKeys)>> = self.shards.iter().map(|_| Vec::new()).collect();
         for (vm, (before, after)) in self.config.vms.iter().zip(&new.vms).enumerate() {
@@ -102,7 +107,21 @@ impl Control {
         for (shard, changed) in self.shards.iter().zip(changed) {
             shard.tell(ToShard::Change(changed));
         }
+        let switches =
+            |(before, after): (&VmConfig, &VmConfig)| before.settings.scheme() != after.settings.scheme();
+        let switched = self.config.vms.iter().zip(&new.vms).map(switches).collect::<Vec<bool>>();
+        for (at, member) in self.members.list.iter().enumerate().filter(|(at, _)| switched[*at]) {
+            if let Some(share) = self.sharing.share(at) {
+                let (answer, _) = std::sync::mpsc::sync_channel(1);
+                let shares = |volume| ToShard::Shares { shares: vec![(volume, share)], answer };
+                self.host.tell(member.number, shares);
+            }
+        }
         self.config = new;
+        if switched.contains(&true) {
+            // Levels that VMs did not use are divided as well from now on.
+            self.update_room();
+        }
         Ok(())
     }
 

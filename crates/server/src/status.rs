@@ -35,6 +35,18 @@ pub(crate) struct Status {
     pub vms: Vec<VmView>,
 }
 
+impl Status {
+    /// Blocks of memory that VMs divide.
+    pub(crate) fn dram_blocks(&self) -> Option<u64> {
+        Some(self.host.as_ref()?.dram_blocks.into())
+    }
+
+    /// Blocks of the cache SSD that VMs divide.
+    pub(crate) fn ssd_blocks(&self) -> Option<u64> {
+        Some(self.host.as_ref()?.ssd_blocks.into())
+    }
+}
+
 /// A change under way.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ChangeView {

@@ -34,15 +34,12 @@ fn wait_for_scheme(daemon: &Daemon<'_>, vm: usize, scheme: &str) {
     }
 }
 
-#[test]
-fn fio_verifies_through_share_changes_and_scheme_switches() {
-    const CHANGES: usize = 100;
-    const SWITCH_EVERY: usize = 5;
-    if !has_tool("fio") {
-        return;
-    }
-    let site = site();
-    let daemon = site.serve_up();
+const CHANGES: usize = 100;
+const SWITCH_EVERY: usize = 5;
+const SCHEMES: [&str; 6] = ["lru", "arc", "etica", "s3-fifo", "lirs", "sieve"];
+
+/// Has fio write and verify on the first VM through so many changes.
+fn fio_verifies(site: &Site, daemon: &Daemon<'_>, mut change: impl FnMut(usize, &mut Numbers)) {
     let uri = format!("--uri={}", site.uri("vm1"));
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -54,18 +51,8 @@ fn fio_verifies_through_share_changes_and_scheme_switches() {
             run("/usr/bin/fio", &[&job[..], &check[..], &time[..]].concat())
         });
         let mut random = Numbers(7);
-        let schemes = ["lru", "arc", "etica", "s3-fifo", "lirs", "sieve"];
-        for change in 0..CHANGES {
-            let ssd = format!("ssd={}MiB", 4 + random.below(40));
-            if change % SWITCH_EVERY == 0 {
-                let scheme = schemes[change / SWITCH_EVERY % schemes.len()];
-                let scheme = format!("scheme={scheme}");
-                let dram = if scheme == "scheme=etica" { "dram=4MiB" } else { "dram=" };
-                let max = if scheme == "scheme=etica" { "max.dram=8MiB" } else { "max.dram=" };
-                set(&site, &["vm1", &scheme, &ssd, dram, max]);
-            } else {
-                set(&site, &["vm1", &ssd]);
-            }
+        for number in 0..CHANGES {
+            change(number, &mut random);
             std::thread::sleep(Duration::from_millis(100));
         }
         assert!(
@@ -77,6 +64,118 @@ fn fio_verifies_through_share_changes_and_scheme_switches() {
     });
     let switches = daemon.status()["vms"][0]["gauges"]["scheme_switches"].as_u64().unwrap();
     assert!(switches >= 15, "{switches} of {} switches came about", CHANGES / SWITCH_EVERY);
+}
+
+#[test]
+fn fio_verifies_through_share_changes_and_scheme_switches() {
+    if !has_tool("fio") {
+        return;
+    }
+    let site = site();
+    let daemon = site.serve_up();
+    fio_verifies(&site, &daemon, |change, random| {
+        let ssd = format!("ssd={}MiB", 4 + random.below(40));
+        if change % SWITCH_EVERY > 0 {
+            set(&site, &["vm1", &ssd]);
+            return;
+        }
+        let scheme = SCHEMES[change / SWITCH_EVERY % SCHEMES.len()];
+        let (dram, max) =
+            if scheme == "etica" { ("dram=4MiB", "max.dram=8MiB") } else { ("dram=", "max.dram=") };
+        set(&site, &["vm1", &format!("scheme={scheme}"), &ssd, dram, max]);
+    });
+    daemon.stop();
+}
+
+/// The configuration of two VMs that name no share, on a host of this mode.
+fn configure_host(site: &Site, mode: &str) {
+    site.configure(&format!(
+        "[host]\nmode = \"{mode}\"\ndram = \"8MiB\"\nssd = \"48MiB\"\ninterval = \"1s\"\nrate = \"64MiB\"\n"
+    ));
+    let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
+    let text = text.replace("dram = \"4MiB\"\nssd = \"32MiB\"", "scheme = \"lru\"");
+    let text = if mode == "auto" { text.replace("ssd = \"16MiB\"\n", "") } else { text };
+    let text = if mode == "auto" {
+        text
+    } else {
+        text.replacen("scheme = \"lru\"", "ssd = \"16MiB\"\nscheme = \"lru\"", 1)
+    };
+    std::fs::write(site.path("test.toml"), text).unwrap();
+}
+
+#[test]
+fn fio_verifies_while_shares_follow_demands_and_schemes_switch() {
+    if !has_tool("fio") {
+        return;
+    }
+    let site = Site::new();
+    configure_host(&site, "auto");
+    let daemon = site.serve_up();
+    fio_verifies(&site, &daemon, |change, random| {
+        if change % SWITCH_EVERY == 0 {
+            let scheme = SCHEMES[change / SWITCH_EVERY % SCHEMES.len()];
+            set(&site, &["vm1", &format!("scheme={scheme}")]);
+        } else {
+            // What it is guaranteed, and what the other one is, moves the shares of both.
+            let [mine, others] = [random.below(20), random.below(20)];
+            set(&site, &["vm1", &format!("min.ssd={mine}MiB"), &format!("weight={}", 1 + random.below(9))]);
+            set(&site, &["vm2", &format!("min.ssd={others}MiB")]);
+        }
+    });
+    assert_eq!(daemon.status()["host"]["stopped"], false);
+    daemon.stop();
+}
+
+/// Reads until a VM holds something in memory.
+fn read_until_in_memory(daemon: &Daemon<'_>) {
+    let (deadline, mut client) = (Instant::now() + PATIENCE, daemon.client("vm1"));
+    loop {
+        (0..256).for_each(|at| drop(client.read(at * 4096, 4096)));
+        let vm = daemon.status()["vms"][0].clone();
+        if vm["gauges"]["dram_blocks"].as_u64() > Some(0) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "it gets no memory: {vm}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_scheme_that_comes_to_use_memory_gets_what_the_host_has() {
+    for (mode, more) in [("auto", &[][..]), ("fixed", &["dram=4MiB"])] {
+        let site = Site::new();
+        configure_host(&site, mode);
+        let daemon = site.serve_up();
+        let host = daemon.status()["host"].clone();
+        assert_eq!(host["dram_blocks"], 2048, "{host}");
+        for _ in 0..2 {
+            set(&site, &[&["vm1", "scheme=etica"], more].concat());
+            wait_for_scheme(&daemon, 0, "etica");
+            let reach = daemon.status()["vms"][0]["sharing"]["dram"]["reach_blocks"].clone();
+            assert_eq!(reach, 2048, "{mode}");
+            read_until_in_memory(&daemon);
+            let back: Vec<&str> = if more.is_empty() { vec![] } else { vec!["dram="] };
+            set(&site, &[&["vm1", "scheme=lru"][..], &back].concat());
+            wait_for_scheme(&daemon, 0, "lru");
+        }
+        daemon.stop();
+    }
+}
+
+#[test]
+fn memory_for_a_scheme_that_comes_to_use_it_is_found_without_a_host_section() {
+    let site = Site::new();
+    let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
+    let text = text.replace("dram = \"4MiB\"\nssd = \"32MiB\"", "ssd = \"32MiB\"\nscheme = \"lru\"");
+    std::fs::write(site.path("test.toml"), text).unwrap();
+    let daemon = site.serve_up();
+    for _ in 0..3 {
+        set(&site, &["vm1", "scheme=etica", "dram=2MiB", "max.dram=4MiB"]);
+        wait_for_scheme(&daemon, 0, "etica");
+        read_until_in_memory(&daemon);
+        set(&site, &["vm1", "scheme=lru", "dram=", "max.dram="]);
+        wait_for_scheme(&daemon, 0, "lru");
+    }
     daemon.stop();
 }
 

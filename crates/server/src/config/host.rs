@@ -98,10 +98,11 @@ impl Config {
         reach.max(vm.share_bytes(level))
     }
 
-    /// Whether space goes from one VM to another while they are served.
+    /// Whether space goes from one VM to another while they are served: shares can grow, or could under another scheme.
     pub fn divides(&self) -> bool {
         let grows = |vm: &VmConfig, level| self.reach_bytes(vm, level) > vm.share_bytes(level);
-        self.vms.iter().any(|vm| Level::SIZED.into_iter().any(|level| grows(vm, level)))
+        let has_levels = self.host.bytes.iter().any(|bytes| bytes.is_some_and(|bytes| bytes > 0));
+        has_levels || self.vms.iter().any(|vm| Level::SIZED.into_iter().any(|level| grows(vm, level)))
     }
 }
 

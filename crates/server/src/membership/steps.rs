@@ -416,7 +416,7 @@ impl Control {
     }
 
     /// What shares find space for has changed with the VMs.
-    fn update_room(&mut self) {
+    pub(crate) fn update_room(&mut self) {
         let tags = self.members.tags();
         let places = self.parts.space.with_broker(|broker| {
             broker.directory().map_or(0, |directory| directory.places_in(directory.extents_for(&tags)))

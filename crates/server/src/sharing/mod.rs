@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
-use lode_policy::{OfSized, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_policy::{OfSized, Quota};
 use lode_types::Level;
 
 pub(crate) use self::tables::TableMemory;
@@ -55,6 +55,8 @@ pub(crate) struct Sharing {
 /// What another configuration makes of shares.
 struct Planned {
     sizer: HostSizer,
+    /// What shares find space for under its schemes.
+    room: Option<Quota>,
     /// How far shares reach under its schemes.
     reaches: Vec<Quota>,
     /// It names shares that are not those of now.
@@ -197,10 +199,10 @@ impl Sharing {
         text
     }
 
-    /// The next change finds VMs that it does not know, as only a defect can bring about.
+    /// The next change finds no tables of its VMs, as only a defect can bring about.
     #[cfg(test)]
     pub(crate) fn bring_about_a_defect(&mut self) {
-        self.vms.clear();
+        self.vms.iter().for_each(|_| self.tables.leave(0, 0));
     }
 
     /// Whether nothing is changed any more.
@@ -298,10 +300,11 @@ impl Sharing {
                 *reach = vm.reach_under(after, new, self.block_bytes)?;
             }
         }
+        let room = self.room_under(new, &reaches);
         let mut sizer = self.sizer.clone();
-        sizer.set_capacity(self.capacity(new, &reaches));
+        sizer.set_capacity(self.capacity(new, &reaches, room));
         let gives = self.give(&mut sizer, &reaches, old, new)?;
-        Ok(Planned { sizer, reaches, gives })
+        Ok(Planned { sizer, room, reaches, gives })
     }
 
     /// That a VM can go on with the settings that another configuration has for its scheme, with so many dirty blocks.
@@ -311,7 +314,9 @@ impl Sharing {
     pub(crate) fn check_switch(&self, at: usize, new: &Config, dirty_blocks: u64) -> Result<(), String> {
         let vm = &new.vms[at];
         let reach = self.vms[at].reach_under(vm, new, self.block_bytes)?;
-        let missing = self.tables.missing_for_switch(at, &vm.settings, reach, dirty_blocks);
+        let frames = self.frames_with(new, |other| if other == at { Some(reach) } else { None }).frames;
+        let beside_bytes = frames.saturating_sub(self.frames(new, None)) * self.block_bytes;
+        let missing = self.tables.missing_for_switch(at, &vm.settings, reach, dirty_blocks, beside_bytes);
         if missing == 0 {
             return Ok(());
         }
@@ -325,26 +330,24 @@ impl Sharing {
         ))
     }
 
-    /// The largest share that a VM can be given, where shares grow.
-    pub(crate) fn largest_share(&self, at: usize) -> Option<Quota> {
-        let vm = &self.vms[at];
-        vm.started.largest_share.map(|_| vm.reach)
-    }
-
-    /// Takes over another configuration that was checked.
-    pub(crate) fn adopt(&mut self, old: &Config, new: &Config) -> Result<(), String> {
-        let Planned { mut sizer, reaches, gives } = self.plan(old, new)?;
+    /// Takes over another configuration that was checked. Returns the frames that the host had, and that it has then.
+    pub(crate) fn adopt(&mut self, old: &Config, new: &Config) -> Result<[u64; 2], String> {
+        // A host of another size counts from the next start.
+        let before = self.frames(new, None);
+        let Planned { mut sizer, room, reaches, gives } = self.plan(old, new)?;
         for (at, (before, after)) in old.vms.iter().zip(&new.vms).enumerate() {
-            if before.settings.scheme() != after.settings.scheme() && !measures(&after.settings) {
+            if before.settings.scheme() != after.settings.scheme() && !after.settings.measures_demand() {
                 sizer.forget_demand(at);
             }
         }
-        self.sizer = sizer;
+        (self.sizer, self.room) = (sizer, room);
         self.is_given = new.host.mode == HostMode::Advise && (gives || self.is_given);
         for (at, reach) in reaches.into_iter().enumerate() {
             self.vms[at].reach = reach;
-            self.tables.set_scheme(at, &new.vms[at].settings);
+            self.tables.set_scheme(at, &new.vms[at].settings, reach);
         }
+        let after = self.frames(new, None);
+        self.tables.change_beside(before * self.block_bytes, after * self.block_bytes);
         if self.host.interval != new.host.interval {
             self.next_division = Instant::now() + new.host.interval;
         }
@@ -357,7 +360,7 @@ impl Sharing {
             }
         }
         self.publish();
-        Ok(())
+        Ok([before, after])
     }
 
     /// Gives VMs the shares that are named anew: what becomes smaller first, whose space others may take. Says whether there are
@@ -468,10 +471,10 @@ impl Sharing {
         Size(u64::from(blocks) * self.block_bytes)
     }
 
-    /// What VMs divide, of what there is.
-    fn capacity(&self, config: &Config, reaches: &[Quota]) -> Quota {
+    /// What VMs divide, of what there is room for.
+    fn capacity(&self, config: &Config, reaches: &[Quota], room: Option<Quota>) -> Quota {
         let capacity = capacity(config, self.block_bytes, reaches);
-        let room = self.room.unwrap_or(capacity);
+        let room = room.unwrap_or(capacity);
         capacity.map(|level, blocks| match Level::SIZED.contains(&level) {
             true => blocks.min(room.of(level)),
             false => blocks,
@@ -481,22 +484,12 @@ impl Sharing {
     /// What VMs may have, and how the host divides.
     fn take_rules(&mut self, config: &Config) {
         let reaches: Vec<Quota> = self.vms.iter().map(|vm| vm.reach).collect();
-        self.sizer.set_capacity(self.capacity(config, &reaches));
+        self.sizer.set_capacity(self.capacity(config, &reaches, self.room));
         self.sizer.set_options(HostOptions { objective: config.host.objective, ..HostOptions::default() });
         let rules =
             config.vms.iter().zip(&self.vms).map(|(vm, known)| rule(vm, known, config, self.block_bytes));
         self.sizer.set_vms(rules.collect());
     }
-}
-
-/// Whether a scheme measures what its VM could use, with these settings.
-fn measures(settings: &Settings) -> bool {
-    let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
-    let small = Quota::default().map(|level, _| match info.levels.contains(&level) {
-        true => info.least_blocks(level).max(1),
-        false => 0,
-    });
-    build(settings, small, small).sizing().is_some()
 }
 
 fn share(vm: &VmConfig, block_bytes: u64) -> Quota {

@@ -6,7 +6,7 @@ use lode_types::{BlockSize, Level};
 
 use super::{Sharing, Started, Vm, blocks, rule};
 use crate::config::{Config, HostMode, Size, VmConfig};
-use crate::division::{frames_of_host, ssd_shares};
+use crate::division::{HostFrames, frames_of_host, ssd_shares};
 use crate::records::records_bytes;
 use crate::start::engine_config;
 
@@ -50,8 +50,37 @@ impl Sharing {
     }
 
     /// Frames of a host of this configuration, with one engine more.
-    fn frames(&self, config: &Config, more: Option<&EngineConfig>) -> u64 {
+    pub(super) fn frames(&self, config: &Config, more: Option<&EngineConfig>) -> u64 {
         frames_of_host(config, self.tables.engines().chain(more)).frames
+    }
+
+    /// The same where VMs could be given other shares at most.
+    pub(super) fn frames_with(
+        &self,
+        config: &Config,
+        largest: impl Fn(usize) -> Option<Quota>,
+    ) -> HostFrames {
+        let engines: Vec<EngineConfig> = self
+            .tables
+            .engines()
+            .enumerate()
+            .map(|(at, engine)| EngineConfig {
+                largest_share: largest(at).or(engine.largest_share),
+                ..*engine
+            })
+            .collect();
+        frames_of_host(config, engines.iter())
+    }
+
+    /// What shares find space for where they could reach so far: frames come with the schemes that use them, unless the host has
+    /// them anyway.
+    pub(super) fn room_under(&self, config: &Config, reaches: &[Quota]) -> Option<Quota> {
+        let room = self.room?;
+        let shares = match config.host.bytes.get(Level::Dram) {
+            Some(_) => 0,
+            None => self.frames_with(config, |at| reaches.get(at).copied()).shares,
+        };
+        Some(room.with(Level::Dram, room.dram_blocks.max(shares)))
     }
 
     fn frames_without(&self, at: usize, config: &Config) -> u64 {
@@ -68,7 +97,7 @@ impl Sharing {
     fn first_share(&self, new: &Config, vm: &VmConfig, reach: Quota) -> Result<Quota, String> {
         let mut sizer = self.sizer.clone();
         let reaches: Vec<Quota> = self.vms.iter().map(|vm| vm.reach).chain([reach]).collect();
-        sizer.set_capacity(self.capacity(new, &reaches));
+        sizer.set_capacity(self.capacity(new, &reaches, self.room));
         let at = self.vms.len();
         let newcomer = Vm::new(&vm.name, Started { largest_share: Some(reach), ..Started::default() });
         let known = self.vms.iter().chain([&newcomer]);
@@ -128,6 +157,19 @@ impl Sharing {
         self.publish();
     }
 
+    /// A VM's share in force, where the host gives it. A level that its scheme did not use for a moment is to be had again.
+    pub(crate) fn share(&self, at: usize) -> Option<Quota> {
+        let vm = &self.vms[at];
+        let share = self.sizer.shares().nth(at).filter(|_| vm.started.largest_share.is_some())?;
+        Some(share.with(Level::ReadSsd, vm.reach.read_ssd_blocks))
+    }
+
+    /// The largest share that a VM can be given, where shares grow.
+    pub(crate) fn largest_share(&self, at: usize) -> Option<Quota> {
+        let vm = &self.vms[at];
+        vm.started.largest_share.map(|_| vm.reach)
+    }
+
     /// A VM has another name.
     pub(crate) fn rename(&mut self, at: usize, to: &str) {
         let vm = &mut self.vms[at];
@@ -138,13 +180,15 @@ impl Sharing {
 
     /// Shares find space for so many places of the SSD together, in extents of so many.
     pub(crate) fn set_room(&mut self, config: &Config, places: u64, extent_places: u64) {
-        if self.room.is_none() {
-            return;
-        }
+        let Some(room) = self.room else { return };
         let engines = self.vms.iter().zip(self.tables.engines());
         let volumes = engines.filter(|(vm, _)| vm.started.has_volume).map(|(_, engine)| engine);
         let shares = ssd_shares(places, extent_places, volumes);
-        let dram = frames_of_host(config, self.tables.engines()).shares;
+        // What the host has is settled at the start.
+        let dram = match config.host.bytes.get(Level::Dram) {
+            Some(_) => room.dram_blocks,
+            None => frames_of_host(config, self.tables.engines()).shares,
+        };
         self.room = Some(Quota::new(dram, u32::try_from(shares).unwrap_or(u32::MAX)));
         self.take_rules(config);
         self.publish();

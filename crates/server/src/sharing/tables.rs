@@ -52,13 +52,14 @@ impl TableMemory {
     }
 
     /// Bytes of memory that are missing for a switch of a VM with so many dirty blocks to these settings, with shares up to this
-    /// one; 0: it can be.
+    /// one and so much memory beside its tables; 0: it can be.
     pub(crate) fn missing_for_switch(
         &self,
         vm: usize,
         settings: &Settings,
         largest: Quota,
         dirty_blocks: u64,
+        beside_bytes: u64,
     ) -> u64 {
         let known = &self.vms[vm];
         let share = known.largest.map(|level, blocks| blocks.min(largest.of(level)));
@@ -66,12 +67,14 @@ impl TableMemory {
         let after_bytes = tables_bytes(&config, settings, share, self.extent_places);
         let switch_bytes = config.most_switch_memory_bytes(settings, dirty_blocks);
         let needed_bytes = after_bytes.max(known.bytes.saturating_add(switch_bytes));
-        (self.bytes() - known.bytes).saturating_add(needed_bytes).saturating_sub(self.limit_bytes)
+        let others_bytes = (self.bytes() - known.bytes).saturating_add(beside_bytes);
+        others_bytes.saturating_add(needed_bytes).saturating_sub(self.limit_bytes)
     }
 
-    /// A VM's scheme decides with these settings from now on.
-    pub(crate) fn set_scheme(&mut self, vm: usize, settings: &Settings) {
+    /// A VM's scheme decides with these settings from now on, with shares up to this one.
+    pub(crate) fn set_scheme(&mut self, vm: usize, settings: &Settings, largest: Quota) {
         let known = &mut self.vms[vm];
+        known.config.largest_share = known.config.largest_share.map(|_| largest);
         if known.settings != *settings {
             known.settings = settings.clone();
             known.bytes = tables_bytes(&known.config, settings, known.largest, self.extent_places);
@@ -95,6 +98,11 @@ impl TableMemory {
         let bytes = tables_bytes(&config, &settings, largest, self.extent_places);
         self.limit_bytes = self.limit_bytes.saturating_sub(beside_bytes);
         self.vms.push(VmTables { config, settings, largest, bytes, is_told: false });
+    }
+
+    /// VMs take so much beside their tables that they did not take before, or give it back.
+    pub(crate) fn change_beside(&mut self, before_bytes: u64, after_bytes: u64) {
+        self.limit_bytes = (self.limit_bytes + before_bytes).saturating_sub(after_bytes);
     }
 
     /// A VM has gone that took so much beside its tables.
