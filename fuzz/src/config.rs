@@ -40,7 +40,7 @@ fn check_config(config: &Config) {
         config.vms.iter().map(|vm| vm.dram_bytes).sum::<u64>(),
         config.vms.iter().map(|vm| vm.ssd_bytes).sum(),
     ];
-    for (all_bytes, sum_bytes) in config.host.bytes.into_iter().zip(sums) {
+    for (all_bytes, sum_bytes) in config.host.bytes.iter().zip(sums) {
         assert!(all_bytes.is_none_or(|all| sum_bytes <= all), "VMs have more than there is");
     }
     for vm in &config.vms {
@@ -49,11 +49,10 @@ fn check_config(config: &Config) {
             assert!(share_bytes <= MAX_LEVEL_BYTES && share_bytes.is_multiple_of(64 << 10));
         }
         let (shares, bounds) = ([vm.dram_bytes, vm.ssd_bytes], &vm.bounds);
-        for (at, share_bytes) in shares.into_iter().enumerate().filter(|(at, _)| bounds.named[*at]) {
-            assert!(
-                share_bytes >= bounds.min_bytes[at]
-                    && bounds.max_bytes[at].is_none_or(|max| share_bytes <= max)
-            );
+        let limits = bounds.min_bytes.iter().zip(bounds.max_bytes.iter());
+        for ((share_bytes, (min, max)), named) in shares.into_iter().zip(limits).zip(bounds.named.iter()) {
+            let is_within = share_bytes >= *min && max.is_none_or(|max| share_bytes <= max);
+            assert!(!named || is_within);
         }
         assert!(bounds.weight > 0.0 && vm.limits.connections > 0);
         assert!(vm.ssd_bytes == 0 || config.ssd.is_some());

@@ -278,7 +278,7 @@ mod tests {
         let sockets = Sockets { commands, endpoints, scraped: None, signals, reloads };
         let mut control = control(&config, start.recover().unwrap(), sockets).unwrap();
         control.sharing.bring_about_a_defect();
-        let served = std::thread::spawn(move || control.run().map(drop));
+        let served = std::thread::spawn(move || control.run().outcome);
         let set = json!({"cmd": "vm-set", "vm": "one", "set": {"limits.connections": "3"}});
         let answer = ask(folder.path(), &set);
         let said = answer["error"].as_str().unwrap();

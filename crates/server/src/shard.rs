@@ -233,17 +233,7 @@ impl Shard {
                     let _ = answer.try_send(views);
                 }
                 ToShard::Drain { volumes, cancel, answer } => {
-                    let mut left = 0;
-                    for at in volumes {
-                        let now_ns = self.now_ns;
-                        // One that leaves is drained for that.
-                        if cancel && self.removals.has(at) {
-                            continue;
-                        }
-                        self.with_volume(at, |volume| volume.drain(cancel, now_ns));
-                        left += self.guard(at, |volume| volume.draining_blocks()).flatten().unwrap_or(0);
-                    }
-                    let _ = answer.try_send(left);
+                    let _ = answer.try_send(volumes.into_iter().map(|at| self.drain(at, cancel)).sum());
                 }
                 ToShard::Change(volumes) => {
                     for (at, keys) in volumes {
@@ -287,6 +277,17 @@ impl Shard {
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
         }
+    }
+
+    /// Begins a volume's drain, or ends it. Returns the blocks that it still has to write back.
+    fn drain(&mut self, at: usize, cancel: bool) -> u64 {
+        // One that leaves is drained for that.
+        if cancel && self.removals.has(at) {
+            return 0;
+        }
+        let now_ns = self.now_ns;
+        self.with_volume(at, |volume| volume.drain(cancel, now_ns));
+        self.guard(at, |volume| volume.draining_blocks()).flatten().unwrap_or(0)
     }
 
     fn view(&mut self, at: usize) -> VmView {
