@@ -8,45 +8,47 @@ use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Direction, Level, O
 use crate::disk::RangeKind;
 use crate::engine::Engine;
 use crate::flight::{BlockAccess, BlockOp, Flight, PartEnd, RequestSlice, Reserved, Stage};
-use crate::front::{Decided, Waiting};
+use crate::front::{Admission, Decided};
 use crate::guest::{GuestError, GuestOp, Served};
+use crate::waiting::{Taken, Waiting};
 
 /// Nothing had to be done for it.
 const AT_ONCE: PartEnd = PartEnd::Served(Served::Dram);
 
 impl Engine {
-    /// Decides the next waiting request if there is room for it. True: one was taken.
+    /// Decides the next waiting request for which there is room. True: one was taken.
     pub(crate) fn admit_next(&mut self) -> bool {
         self.shrink_for_bad_places();
-        let is_well = self.health.is_well();
-        if let Some((refused, error)) = self.front.next_refused(self.config.volume_bytes, is_well) {
-            match refused.key {
-                None => self.requests.refuse(refused.request.token, error),
+        if let Some((mut refused, error)) = self.front.next_refused(self.health.is_well()) {
+            match refused.waiting.key {
+                None => self.requests.refuse(refused.waiting.request.token, error),
                 Some(key) => {
                     self.requests.fail(key, error);
                     self.end_part(key, AT_ONCE);
                 }
             }
+            refused.waiting.rest.start = refused.waiting.rest.end;
+            self.front.decided(refused);
             return true;
         }
-        let is_blocked = self.is_blocked();
-        let Some(next) = self.front.next_admitted(is_blocked) else { return false };
+        let now = self.admission();
+        let Some(next) = self.front.next_admitted(&self.levels, &self.config, &now) else { return false };
         self.decide(next);
         true
     }
 
-    /// Whether the request whose turn it is has to wait.
+    /// Whether a request waits for room, or for what is dirty to become less.
     pub(crate) fn is_blocked(&self) -> bool {
-        let has_range = self.disk.range.is_some();
-        self.has_too_many_dirty()
-            || self.front.is_blocked(&self.levels, &self.config, self.health.is_well(), has_range)
+        !self.front.is_empty() && self.front.is_blocked(&self.levels, &self.config, &self.admission())
     }
 
-    /// Whether a write waits until others were written back. Where none are, because none can be, it does not.
-    fn has_too_many_dirty(&self) -> bool {
-        self.drain.under_way() > 0
-            && self.background.is_over_max(self.blocks_to_clean())
-            && self.front.writes_next()
+    fn admission(&self) -> Admission {
+        Admission {
+            is_well: self.health.is_well(),
+            has_range: self.disk.range.is_some(),
+            // Where nothing is written back, because nothing can be, nobody waits for it.
+            is_throttled: self.drain.under_way() > 0 && self.background.is_over_max(self.blocks_to_clean()),
+        }
     }
 
     /// Keeps the share below what places that failed have left of it, so that the reserve stays what it was.
@@ -60,18 +62,21 @@ impl Engine {
     }
 
     /// Decides the next piece of a request.
-    fn decide(&mut self, mut next: Waiting) {
-        let piece = next.next_piece(&self.config);
-        let key = next.key.unwrap_or_else(|| self.begin_request(&mut next));
-        self.decide_piece(key, &next.request.op, &piece);
-        if piece.end < next.rest.end {
-            (next.key, next.rest.start) = (Some(key), piece.end);
-            self.front.push_rest(next);
+    fn decide(&mut self, mut next: Taken) {
+        let waiting = &mut next.waiting;
+        let piece = waiting.next_piece(self.config.block);
+        let key = waiting.key.unwrap_or_else(|| self.begin_request(waiting));
+        self.decide_piece(key, &waiting.request.op, &piece);
+        (waiting.key, waiting.rest.start) = (Some(key), piece.end);
+        let is_last = waiting.rest.is_empty();
+        let (is_access, now_ns) = (waiting.request.is_access(), waiting.request.now_ns);
+        self.front.decided(next);
+        if !is_last {
             return;
         }
         self.end_part(key, AT_ONCE);
-        if next.request.is_access() {
-            let effects = self.front.end_request(next.request.now_ns);
+        if is_access {
+            let effects = self.front.end_request(now_ns);
             self.take_background(effects);
         }
     }

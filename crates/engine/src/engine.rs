@@ -152,7 +152,10 @@ impl Engine {
     pub fn submit(&mut self, request: GuestRequest) {
         let (_, length_bytes) = request.op.range();
         self.background.guest_asked(length_bytes.div_ceil(self.config.block.bytes()) as u32);
-        self.front.push(request);
+        let token = request.token;
+        if let Err(error) = self.front.push(request, self.config.volume_bytes) {
+            self.requests.refuse(token, error);
+        }
         self.run();
     }
 

@@ -1,9 +1,10 @@
 //! Where guests' requests arrive: they wait until there is room for whatever the scheme may decide, are decided in order of
-//! arrival, and what was decided is counted. After that no operation waits for space, so nothing can lock up. It must not
-//! know what becomes of decisions.
-
-use std::collections::VecDeque;
-use std::ops::Range;
+//! arrival as far as they have to do with the same blocks, and what was decided is counted. After that no operation waits for
+//! space, so nothing can lock up. It must not know what becomes of decisions.
+//!
+//! What waits holds up no others than it must. A trim or zeroing waits for the one under way, and while there is too much that
+//! is dirty, what may make more of it waits: both only keep back their own kind, and what has to do with their blocks. Who
+//! waits for room keeps others from taking it, but for reads, which may take as much before it as it needs itself.
 
 use lode_policy::{AnyScheme, Counters, Effect, Prefetch, PrefetchHint, Quota, Scheme};
 use lode_types::{Access, BlockNo, Level, blocks_of};
@@ -11,49 +12,13 @@ use smallvec::SmallVec;
 
 use crate::config::EngineConfig;
 use crate::flight::{AccessKind, CopyAt, Reserved};
-use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES};
+use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_REQUEST_BYTES};
 use crate::levels::Levels;
 use crate::switch::used;
+use crate::waiting::{Kind, Queue, Taken, Waiting};
 
 /// Most blocks that are prefetched at a time: those of a piece, with blocks of 4 KiB.
 pub(crate) const PREFETCHED: usize = 64;
-
-/// A request that waits for admission, or what is left of it: long ones are decided piece by piece.
-#[derive(Debug)]
-pub(crate) struct Waiting {
-    pub(crate) request: GuestRequest,
-    /// Bytes of the volume that are still to be decided.
-    pub(crate) rest: Range<u64>,
-    /// The request under way, once its first piece is decided.
-    pub(crate) key: Option<usize>,
-}
-
-impl Waiting {
-    fn new(request: GuestRequest) -> Waiting {
-        let (offset, length) = request.op.range();
-        Waiting { request, rest: offset..offset.saturating_add(length), key: None }
-    }
-
-    /// What is decided next of it: no block is in two pieces.
-    pub(crate) fn next_piece(&self, config: &EngineConfig) -> Range<u64> {
-        let most = if self.request.op.is_range() { MAX_RANGE_BYTES } else { MAX_PIECE_BYTES };
-        let (size, at) = (config.block, self.rest.start);
-        at..self.rest.end.min(size.start_of(size.block_of(at.saturating_add(most))))
-    }
-
-    /// The blocks that the next piece may need frames and places for.
-    fn blocks_needed(&self, config: &EngineConfig) -> u32 {
-        match self.request.op {
-            GuestOp::Flush | GuestOp::Trim { .. } => 0,
-            // At most the two blocks at its ends are written.
-            GuestOp::WriteZeroes { .. } => 2,
-            GuestOp::Read { .. } | GuestOp::Write { .. } => {
-                let piece = self.next_piece(config);
-                blocks_of(config.block, piece.start, piece.end - piece.start).len() as u32
-            }
-        }
-    }
-}
 
 /// Requests that wait, and the scheme that decides them.
 #[derive(Debug)]
@@ -62,11 +27,30 @@ pub(crate) struct Front {
     /// The levels that it uses.
     levels: &'static [Level],
     counters: Counters,
-    waiting: VecDeque<Waiting>,
+    queue: Queue,
+    /// Blocks of reads that took room before what waits for it.
+    passed_blocks: u32,
     effects: Vec<Effect>,
     /// At the last tick a request waited for room and nothing was under way; there will be no room.
     starving: bool,
     starved: bool,
+}
+
+/// What keeps requests waiting.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admission {
+    pub(crate) is_well: bool,
+    /// A trim or zeroing is under way.
+    pub(crate) has_range: bool,
+    /// There is so much that is dirty that no more may become so.
+    pub(crate) is_throttled: bool,
+}
+
+impl Admission {
+    /// Whether one of this kind waits, whatever room there is.
+    fn holds(&self, kind: Kind) -> bool {
+        (self.has_range && kind.is_range()) || (self.is_throttled && kind.writes())
+    }
 }
 
 /// What an access amounts to, beside what happens to other blocks and to slots.
@@ -135,12 +119,13 @@ fn is_valid(op: &GuestOp, volume_bytes: u64) -> bool {
 }
 
 impl Front {
-    pub(crate) fn new(scheme: AnyScheme, levels: &'static [Level]) -> Front {
+    pub(crate) fn new(scheme: AnyScheme, levels: &'static [Level], config: &EngineConfig) -> Front {
         Front {
             scheme,
             levels,
             counters: Counters::default(),
-            waiting: VecDeque::new(),
+            queue: Queue::new(config.block),
+            passed_blocks: 0,
             effects: Vec::new(),
             starving: false,
             starved: false,
@@ -150,7 +135,8 @@ impl Front {
     /// Takes the place of another one: what waits there waits here, and what was counted there is counted on.
     pub(crate) fn take_guests_of(&mut self, before: &mut Front) {
         std::mem::swap(&mut self.counters, &mut before.counters);
-        std::mem::swap(&mut self.waiting, &mut before.waiting);
+        std::mem::swap(&mut self.queue, &mut before.queue);
+        self.passed_blocks = before.passed_blocks;
         (self.starving, self.starved) = (before.starving, before.starved);
     }
 
@@ -159,64 +145,86 @@ impl Front {
         used(self.levels, share)
     }
 
-    pub(crate) fn push(&mut self, request: GuestRequest) {
-        self.waiting.push_back(Waiting::new(request));
+    /// Takes a request to wait for its turn, unless it does not fit the volume or the limits.
+    pub(crate) fn push(&mut self, request: GuestRequest, volume_bytes: u64) -> Result<(), GuestError> {
+        if !is_valid(&request.op, volume_bytes) {
+            return Err(GuestError::Invalid);
+        }
+        self.queue.push(request);
+        Ok(())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.queue.is_empty()
     }
 
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// The request whose turn it is, if it, or what is left of it, is refused, and why.
-    pub(crate) fn next_refused(&mut self, volume_bytes: u64, is_well: bool) -> Option<(Waiting, GuestError)> {
-        let next = self.waiting.front()?;
-        let error = if next.key.is_none() && !is_valid(&next.request.op, volume_bytes) {
-            GuestError::Invalid
-        } else if !is_well && !matches!(next.request.op, GuestOp::Read { .. }) {
-            // Without durability there is nothing to promise a writer.
-            GuestError::Io
-        } else {
+    /// The next request that is refused, or what is left of one, and why.
+    pub(crate) fn next_refused(&mut self, is_well: bool) -> Option<(Taken, GuestError)> {
+        if is_well {
             return None;
-        };
-        Some((self.waiting.pop_front()?, error))
+        }
+        // Without durability there is nothing to promise a writer.
+        let kind = self.queue.heads().map(|head| head.0).find(|&kind| kind != Kind::Read)?;
+        Some((self.queue.take(kind)?, GuestError::Io))
     }
 
-    /// The request whose turn it is, if it need not wait.
-    pub(crate) fn next_admitted(&mut self, is_blocked: bool) -> Option<Waiting> {
-        if is_blocked { None } else { self.waiting.pop_front() }
-    }
-
-    /// Whether the request whose turn it is may make blocks dirty.
-    pub(crate) fn writes_next(&self) -> bool {
-        let next = self.waiting.front();
-        next.is_some_and(|next| {
-            matches!(next.request.op, GuestOp::Write { .. } | GuestOp::WriteZeroes { .. })
-        })
-    }
-
-    /// A piece of a request was decided, and the rest has its turn next.
-    pub(crate) fn push_rest(&mut self, rest: Waiting) {
-        self.waiting.push_front(rest);
-    }
-
-    /// Whether the request whose turn it is waits for room, or for a range operation to end. When there will be no room, it
-    /// waits no longer and does without: what is read is not cached, and a write that needs a place fails.
-    pub(crate) fn is_blocked(
-        &self,
+    /// The next request that need not wait. [`Front::decided`] is to be told what is left of it.
+    pub(crate) fn next_admitted(
+        &mut self,
         levels: &Levels,
         config: &EngineConfig,
-        is_well: bool,
-        has_range: bool,
-    ) -> bool {
-        let Some(next) = self.waiting.front() else { return false };
-        if next.request.op.is_range() && has_range {
-            return true;
+        now: &Admission,
+    ) -> Option<Taken> {
+        let (kind, passed_blocks) = self.next_due(levels, config, now)?;
+        self.passed_blocks = passed_blocks;
+        self.queue.take(kind)
+    }
+
+    /// Of what kind the next request is that need not wait, and what reads will then have taken before what waits for room.
+    fn next_due(&self, levels: &Levels, config: &EngineConfig, now: &Admission) -> Option<(Kind, u32)> {
+        // What the first one needs that waits for room.
+        let mut waited_for = None;
+        for (kind, next) in self.queue.heads().filter(|head| !now.holds(head.0)) {
+            let needed = next.blocks_needed(config.block);
+            let passed_blocks = match waited_for {
+                _ if needed == 0 => self.passed_blocks,
+                None => 0,
+                Some(_) => self.passed_blocks + needed,
+            };
+            let may_pass = |most| kind == Kind::Read && passed_blocks <= most;
+            let has_turn = needed == 0 || waited_for.is_none_or(may_pass);
+            if has_turn && (self.needs_no_room(now) || self.has_space_for(needed, levels)) {
+                return Some((kind, passed_blocks));
+            }
+            waited_for.get_or_insert(needed);
         }
-        is_well && !self.starved && !self.has_space_for(next.blocks_needed(config), levels)
+        None
+    }
+
+    /// A piece of a request was decided, or what was left of it refused: its rest, which may be empty, has its turn after all
+    /// that wait by now.
+    pub(crate) fn decided(&mut self, taken: Taken) {
+        self.queue.decided(taken);
+    }
+
+    /// Whether a request waits for room, or for what is dirty to become less. When there will be no room, it waits no longer
+    /// and does without: what is read is not cached, and a write that needs a place fails.
+    pub(crate) fn is_blocked(&self, levels: &Levels, config: &EngineConfig, now: &Admission) -> bool {
+        let waits = |(kind, next): (Kind, &Waiting)| {
+            let needed = next.blocks_needed(config.block);
+            (now.is_throttled && kind.writes())
+                || (!self.needs_no_room(now) && !self.has_space_for(needed, levels))
+        };
+        self.queue.heads().any(waits)
+    }
+
+    /// Without durability nothing becomes dirty, and what there is no room for is not cached.
+    fn needs_no_room(&self, now: &Admission) -> bool {
+        !now.is_well || self.starved
     }
 
     fn has_space_for(&self, blocks: u32, levels: &Levels) -> bool {

@@ -48,6 +48,7 @@ mod ssd;
 mod switch;
 mod switching;
 mod volume;
+mod waiting;
 mod write_around;
 mod written;
 

@@ -49,5 +49,5 @@ pub(crate) fn build_front(settings: &Settings, config: &EngineConfig, levels: &L
     // What an SSD has is what there is: where levels are divided, more may come.
     let first_share = used(uses, levels.share_in_force(config));
     let largest = used(uses, config.largest_share.unwrap_or(config.share));
-    Front::new(lode_policy::build(settings, largest, first_share), uses)
+    Front::new(lode_policy::build(settings, largest, first_share), uses, config)
 }

@@ -1,0 +1,312 @@
+//! Requests that wait for admission, in order of arrival, and which of them may go first: one that has to do with blocks of an
+//! earlier one waits for that one, so that operations on one block stay in order of arrival; all others are ready. Of long
+//! requests a piece is decided at a time, and what is left has its next turn after those that wait then. It must not know what
+//! ready requests wait for.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use lode_types::{BlockNo, BlockSize, blocks_of};
+use slab::Slab;
+use smallvec::SmallVec;
+
+use crate::guest::{GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES};
+
+/// What kind a request is of: those of one kind wait for the same things, and have their turns one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Flush,
+    Read,
+    Write,
+    Zero,
+    Trim,
+}
+
+impl Kind {
+    const COUNT: usize = 5;
+
+    fn of(op: &GuestOp) -> Kind {
+        match op {
+            GuestOp::Flush => Kind::Flush,
+            GuestOp::Read { .. } => Kind::Read,
+            GuestOp::Write { .. } => Kind::Write,
+            GuestOp::WriteZeroes { .. } => Kind::Zero,
+            GuestOp::Trim { .. } => Kind::Trim,
+        }
+    }
+
+    /// Whether it may make blocks dirty.
+    pub(crate) fn writes(self) -> bool {
+        matches!(self, Kind::Write | Kind::Zero)
+    }
+
+    /// Whether it changes whole ranges.
+    pub(crate) fn is_range(self) -> bool {
+        matches!(self, Kind::Zero | Kind::Trim)
+    }
+}
+
+/// A request that waits for admission, or what is left of it: long ones are decided piece by piece.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) request: GuestRequest,
+    /// Bytes of the volume that are still to be decided.
+    pub(crate) rest: Range<u64>,
+    /// The request under way, once its first piece is decided.
+    pub(crate) key: Option<usize>,
+}
+
+impl Waiting {
+    /// What is decided next of it: no block is in two pieces.
+    pub(crate) fn next_piece(&self, size: BlockSize) -> Range<u64> {
+        let most = if self.request.op.is_range() { MAX_RANGE_BYTES } else { MAX_PIECE_BYTES };
+        let at = self.rest.start;
+        at..self.rest.end.min(size.start_of(size.block_of(at.saturating_add(most))))
+    }
+
+    /// The blocks that the next piece may need frames and places for.
+    pub(crate) fn blocks_needed(&self, size: BlockSize) -> u32 {
+        match self.request.op {
+            GuestOp::Flush | GuestOp::Trim { .. } => 0,
+            // At most the two blocks at its ends are written.
+            GuestOp::WriteZeroes { .. } => 2,
+            GuestOp::Read { .. } | GuestOp::Write { .. } => {
+                let piece = self.next_piece(size);
+                blocks_of(size, piece.start, piece.end - piece.start).len() as u32
+            }
+        }
+    }
+
+    /// The blocks that are still to be decided.
+    fn blocks(&self, size: BlockSize) -> Range<BlockNo> {
+        if self.rest.is_empty() {
+            return 0..0;
+        }
+        size.block_of(self.rest.start)..size.block_of(self.rest.end - 1) + 1
+    }
+}
+
+/// One of the requests that wait.
+#[derive(Debug)]
+struct Entry {
+    kind: Kind,
+    blocks: Range<BlockNo>,
+    arrived: u64,
+    /// Earlier ones that wait and have to do with its blocks.
+    behind: usize,
+    /// `None` while a piece is being decided.
+    waiting: Option<Waiting>,
+}
+
+impl Entry {
+    /// Whether a later one of this kind has to wait for it, on account of these blocks of it.
+    fn holds_up(&self, blocks: &Range<BlockNo>, later: &Entry) -> bool {
+        let are_reads = self.kind == Kind::Read && later.kind == Kind::Read;
+        let overlap = blocks.start.max(later.blocks.start) < blocks.end.min(later.blocks.end);
+        self.arrived < later.arrived && !are_reads && overlap
+    }
+}
+
+/// Whose turn it is among the ready ones: those with lower numbers come first.
+type Turn = (u64, usize);
+
+/// A request that was taken to be decided; see [`Queue::take`].
+#[derive(Debug)]
+pub(crate) struct Taken {
+    id: usize,
+    pub(crate) waiting: Waiting,
+}
+
+/// All that wait.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    size: BlockSize,
+    entries: Slab<Entry>,
+    /// By kind, in order of their turns.
+    ready: [VecDeque<Turn>; Kind::COUNT],
+    /// Number of the next arrival or turn.
+    next: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(size: BlockSize) -> Queue {
+        Queue { size, entries: Slab::new(), ready: Default::default(), next: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A request arrives. Its last byte has a number.
+    pub(crate) fn push(&mut self, request: GuestRequest) {
+        let (offset, length) = request.op.range();
+        let kind = Kind::of(&request.op);
+        let waiting = Waiting { request, rest: offset..offset + length, key: None };
+        let blocks = waiting.blocks(self.size);
+        let mut entry = Entry { kind, blocks, arrived: self.next, behind: 0, waiting: Some(waiting) };
+        self.next += 1;
+        let earlier = self.entries.iter();
+        entry.behind = earlier.filter(|(_, earlier)| earlier.holds_up(&earlier.blocks, &entry)).count();
+        let (arrived, is_ready) = (entry.arrived, entry.behind == 0);
+        let id = self.entries.insert(entry);
+        if is_ready {
+            self.ready[kind as usize].push_back((arrived, id));
+        }
+    }
+
+    /// Of each kind the ready one whose turn it is, in order of their turns.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = (Kind, &Waiting)> {
+        let heads = self.ready.iter().filter_map(|ready| ready.front().copied());
+        let mut heads: SmallVec<[Turn; Kind::COUNT]> = heads.collect();
+        heads.sort_unstable();
+        heads.into_iter().map(|(_, id)| {
+            let entry = &self.entries[id];
+            (entry.kind, entry.waiting.as_ref().expect("what is ready is not being decided"))
+        })
+    }
+
+    /// Takes the one of a kind whose turn it is. What is left of it when a piece was decided is told [`Queue::decided`].
+    pub(crate) fn take(&mut self, kind: Kind) -> Option<Taken> {
+        let (_, id) = self.ready[kind as usize].pop_front()?;
+        let waiting = self.entries[id].waiting.take()?;
+        Some(Taken { id, waiting })
+    }
+
+    /// A piece was decided, and this is left; an empty rest: it waits no longer. Those that waited for what was decided no
+    /// longer do.
+    pub(crate) fn decided(&mut self, taken: Taken) {
+        let Taken { id, waiting } = taken;
+        let rest = waiting.blocks(self.size);
+        if self.entries.len() > 1 {
+            self.let_pass(id, &rest);
+        }
+        if rest.is_empty() {
+            self.entries.remove(id);
+            return;
+        }
+        let entry = &mut self.entries[id];
+        entry.blocks = rest;
+        entry.waiting = Some(waiting);
+        self.ready[entry.kind as usize].push_back((self.next, id));
+        self.next += 1;
+    }
+
+    /// Those that only wait for blocks of this one that are not in `rest` are ready as far as it is concerned.
+    fn let_pass(&mut self, id: usize, rest: &Range<BlockNo>) {
+        let Entry { kind, ref blocks, arrived, .. } = self.entries[id];
+        let decided = Entry { kind, blocks: blocks.clone(), arrived, behind: 0, waiting: None };
+        for (later_id, later) in &mut self.entries {
+            if !decided.holds_up(&decided.blocks, later) || decided.holds_up(rest, later) {
+                continue;
+            }
+            later.behind -= 1;
+            if later.behind == 0 {
+                let ready = &mut self.ready[later.kind as usize];
+                let at = ready.partition_point(|&(turn, _)| turn < later.arrived);
+                ready.insert(at, (later.arrived, later_id));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_types::{ByteList, Rng};
+
+    use super::*;
+
+    const BLOCK: u64 = 4096;
+
+    /// What waits as a list, looked through as a whole for each question.
+    #[derive(Default)]
+    struct Oracle(Vec<Known>);
+
+    #[derive(Clone, Debug)]
+    struct Known {
+        token: u64,
+        kind: Kind,
+        rest: Range<u64>,
+        turn: u64,
+    }
+
+    impl Oracle {
+        fn is_ready(&self, at: usize) -> bool {
+            let blocks = |known: &Known| known.rest.start / BLOCK..known.rest.end.div_ceil(BLOCK);
+            let own = blocks(&self.0[at]);
+            !self.0[..at].iter().any(|earlier| {
+                let their = blocks(earlier);
+                let is_read = |known: &Known| known.kind == Kind::Read;
+                let is_shared = own.start < their.end && their.start < own.end;
+                is_shared
+                    && earlier.kind != Kind::Flush
+                    && self.0[at].kind != Kind::Flush
+                    && !(is_read(earlier) && is_read(&self.0[at]))
+            })
+        }
+
+        /// Tokens of the ready ones whose turn it is, of each kind.
+        fn heads(&self) -> Vec<(Kind, u64)> {
+            let mut heads: Vec<&Known> = Vec::new();
+            let ready = (0..self.0.len()).filter(|&at| self.is_ready(at));
+            let mut ready: Vec<&Known> = ready.map(|at| &self.0[at]).collect();
+            ready.sort_by_key(|known| known.turn);
+            for known in ready {
+                if heads.iter().all(|head| head.kind != known.kind) {
+                    heads.push(known);
+                }
+            }
+            heads.into_iter().map(|known| (known.kind, known.token)).collect()
+        }
+    }
+
+    fn random_op(rng: &mut Rng) -> GuestOp {
+        let offset_bytes = rng.below(40) * 1024;
+        let length_bytes = (1 + rng.below(40)) * 1024;
+        match rng.below(8) {
+            0 => GuestOp::Flush,
+            1 => GuestOp::Trim { offset_bytes, length_bytes },
+            2 => GuestOp::WriteZeroes { offset_bytes, length_bytes, fua: false, unmap: true },
+            3..=5 => GuestOp::Read { offset_bytes, length_bytes },
+            _ => GuestOp::Write {
+                offset_bytes,
+                data: std::iter::once(vec![0; length_bytes as usize].into()).collect::<ByteList>(),
+                fua: false,
+            },
+        }
+    }
+
+    #[test]
+    fn g1_order_of_arrival_by_block_as_a_list_says() {
+        for seed in 0..200 {
+            let rng = &mut Rng::new(seed);
+            let mut queue = Queue::new(BlockSize::KIB_4);
+            let (mut oracle, mut numbers) = (Oracle::default(), 0..);
+            for token in 0..200 {
+                if rng.below(2) == 0 {
+                    let op = random_op(rng);
+                    let (kind, (offset, length)) = (Kind::of(&op), op.range());
+                    let turn = numbers.next().unwrap();
+                    oracle.0.push(Known { token, kind, rest: offset..offset + length, turn });
+                    queue.push(GuestRequest { token, op, now_ns: 0 });
+                } else if let Some(&(kind, token)) = oracle.heads().get(rng.below(5) as usize) {
+                    let mut taken = queue.take(kind).unwrap();
+                    let rest = &mut taken.waiting.rest;
+                    let ends = rng.below(3) > 0 || rest.end - rest.start <= BLOCK;
+                    rest.start = if ends { rest.end } else { (rest.start / BLOCK + 1) * BLOCK };
+                    let at = oracle.0.iter().position(|known| known.token == token).unwrap();
+                    match rest.is_empty() {
+                        true => drop(oracle.0.remove(at)),
+                        false => {
+                            oracle.0[at].rest = rest.clone();
+                            oracle.0[at].turn = numbers.next().unwrap();
+                        }
+                    }
+                    queue.decided(taken);
+                }
+                let heads: Vec<_> = queue.heads().map(|(kind, next)| (kind, next.request.token)).collect();
+                assert_eq!(heads, oracle.heads(), "seed {seed}");
+                assert_eq!(queue.is_empty(), oracle.0.is_empty());
+            }
+        }
+    }
+}
