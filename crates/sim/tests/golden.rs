@@ -57,7 +57,7 @@ const BETA: [BlockRun; 4] = [
 fn image() -> SimDisk {
     let packed = std::fs::read(lode_testdata::committed("format-1.img.zst")).expect("the image is committed");
     let bytes = zstd::decode_all(&packed[..]).expect("the image is whole");
-    println!("{:x}", data_checksum(VolumeTag(0), 0, &bytes)); //    assert_eq!(data_checksum(VolumeTag(0), 0, &bytes), 0, "the image was replaced");
+    assert_eq!(data_checksum(VolumeTag(0), 0, &bytes), 0xa2ac_0a0c, "the image was replaced");
     let mut ssd = SimDisk::new(bytes.len() as u64);
     ssd.put(0, &bytes);
     ssd.settle(ssd.flush_mark());
