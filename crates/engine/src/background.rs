@@ -116,6 +116,21 @@ impl Background {
         Background { limits, slots_left: SLICE * SLICES_PER_TICK, ..Background::default() }
     }
 
+    /// Other limits from now on. What is known of ages stays, unless they are measured in other steps.
+    pub(crate) fn set_limits(&mut self, limits: Option<WriteBackLimits>) {
+        let age_ticks = |limits: Option<WriteBackLimits>| limits.and_then(|limits| limits.age_ticks);
+        let is_same_age = age_ticks(self.limits) == age_ticks(limits);
+        self.limits = limits;
+        if !is_same_age {
+            self.versions.clear();
+            (self.ticks_to_step, self.too_old) = (0, None);
+            self.sweep.take_if(|sweep| sweep.reason == Reason::Age);
+        }
+        if limits.is_none() {
+            self.sweep = None;
+        }
+    }
+
     /// Whether writes have to wait, as long as write-backs are under way.
     pub(crate) fn is_over_max(&self, dirty_blocks: u32) -> bool {
         self.limits.is_some_and(|limits| dirty_blocks > limits.dirty_max_blocks)
@@ -453,6 +468,35 @@ mod tests {
         background.tick(&now);
         assert_eq!(cleaned(background.next(&now)), RUNS_PER_BATCH);
         assert_eq!(cleaned(background.next(&facts(150, 1000))), RUNS_PER_BATCH);
+    }
+
+    /// Limits are parts of a share, which a host may move at every tick.
+    #[test]
+    fn ages_go_on_when_the_other_limits_change() {
+        let mut background = Background::new(Some(LIMITS));
+        let at = |blocks| Some(WriteBackLimits { dirty_limit_blocks: 100 + blocks, ..LIMITS });
+        let mut swept = Vec::new();
+        for tick in 1..=30u32 {
+            background.set_limits(at(tick));
+            background.guest_asked(1);
+            background.tick(&facts(5, u64::from(tick)));
+            swept.extend(
+                sweep(&mut background, &facts(5, u64::from(tick))).map(|(_, version)| (tick, version)),
+            );
+        }
+        assert_eq!(swept, (11..=30).map(|tick| (tick, u64::from(tick) - 10)).collect::<Vec<_>>());
+        // Another age is measured anew, and without limits nothing goes on.
+        background.set_limits(Some(WriteBackLimits { age_ticks: Some(5), ..LIMITS }));
+        for tick in 31..=36 {
+            background.guest_asked(1);
+            background.tick(&facts(5, tick));
+            let expected = (tick == 36).then_some((5000, 31));
+            assert_eq!(sweep(&mut background, &facts(5, tick)), expected, "tick {tick}");
+        }
+        background.tick(&facts(5000, 40));
+        assert!(matches!(background.next(&facts(5000, 40)), BackgroundNext::Look { .. }));
+        background.set_limits(None);
+        assert!(!background.goes_on());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use lode_format::EntryState;
 use lode_store::Era;
 use lode_types::Level;
 
-use crate::background::{Background, BackgroundFacts, BackgroundNext, WriteBackLimits};
+use crate::background::{BackgroundFacts, BackgroundNext, WriteBackLimits};
 use crate::drain::{DrainNext, Target};
 use crate::engine::Engine;
 use crate::flight::BlockOp;
@@ -125,7 +125,7 @@ impl Engine {
     /// Changes when dirty blocks are written back in the background.
     pub fn set_write_back_limits(&mut self, limits: Option<WriteBackLimits>) {
         self.config.write_back = limits;
-        self.background = Background::new(limits);
+        self.background.set_limits(limits);
         self.run();
     }
 

@@ -514,7 +514,6 @@ impl Volume {
     fn set_write_back(&mut self) {
         let block_bytes = self.engine.config().block.bytes();
         let limits = self.write_back.limits(self.engine.quota().ssd_blocks, block_bytes);
-        // Ages are counted anew.
         if limits != self.engine.config().write_back {
             self.engine.set_write_back_limits(limits);
         }

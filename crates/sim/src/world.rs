@@ -6,7 +6,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Answer, EndedFlush, Engine, EngineConfig, FlushTicket, GuestRequest, SharedDevice, Worth};
+use lode_engine::{
+    Answer, EndedFlush, Engine, EngineConfig, FlushTicket, GuestRequest, SharedDevice, Worth, WriteBackLimits,
+};
 use lode_format::VolumeTag;
 use lode_policy::{Quota, SchemeInfo, Settings, Sizer, Tenant};
 use lode_store::{Attached, Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
@@ -254,6 +256,12 @@ impl World {
     pub fn resize(&mut self, share: Quota) {
         self.notice_failures();
         self.engine.resize(share);
+        self.take_commands();
+    }
+
+    /// When dirty blocks are written back in the background from now on.
+    pub fn set_write_back_limits(&mut self, limits: Option<WriteBackLimits>) {
+        self.engine.set_write_back_limits(limits);
         self.take_commands();
     }
 

@@ -105,6 +105,24 @@ fn blocks_that_are_not_written_again_are_dirty_for_no_longer_than_they_may_be() 
     assert!(dirty(&world) >= 18, "and no shorter: {}", dirty(&world));
 }
 
+/// Limits are parts of a share, which a host moves while guests are served: ages go on.
+#[test]
+fn blocks_grow_old_while_limits_change() {
+    let limits = |tick: u64| WriteBackLimits {
+        age_ticks: Some(20),
+        dirty_limit_blocks: 100 + (tick % 7) as u32,
+        ..NEVER
+    };
+    let mut world = wb(limits(0));
+    (0..10).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 1).unwrap());
+    for round in 0..30 {
+        world.set_write_back_limits(Some(limits(round)));
+        read(&mut world, 0, BLOCK).unwrap();
+        tick(&mut world);
+    }
+    assert_eq!(dirty(&world), 0);
+}
+
 /// What a write replaces is dirty in the journal until that is committed, and is not written back.
 #[test]
 fn superseded_copies_do_not_count() {
