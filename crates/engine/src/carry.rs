@@ -67,7 +67,7 @@ impl Engine {
     fn carry_out(&mut self, block: BlockNo, next: Next, at_hand: &mut AtHand) -> Option<Input> {
         let slice = self.flights.of(block).access().map(|access| access.slice);
         if let Some(damage) = next.damage {
-            self.note_damage(damage);
+            self.note_damage(block, damage);
         }
         if let Some(put) = next.put {
             let version = self.put_on_ssd(block, put);
@@ -169,9 +169,9 @@ impl Engine {
     }
 
     /// A copy was found damaged: it is not used again, and an operator hears of it.
-    pub(crate) fn note_damage(&mut self, damage: Damage) {
+    pub(crate) fn note_damage(&mut self, block: BlockNo, damage: Damage) {
         self.levels.note_damage(damage);
-        self.flights.note_damage();
+        self.flights.note_damage(block);
         self.alarms.note_damage(damage);
     }
 

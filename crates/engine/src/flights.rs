@@ -35,6 +35,10 @@ impl Kept {
     fn readable(&self) -> Option<Place> {
         self.copy.readable(self.has_spare())
     }
+
+    fn is_lost(&self) -> bool {
+        self.copy.is_lost() && !self.has_spare()
+    }
 }
 
 /// All blocks in flight.
@@ -52,8 +56,9 @@ pub(crate) struct Flights {
     runnable: VecDeque<BlockNo>,
     /// Blocks that wait at a gate until this version of the journal is durable.
     gates: Vec<(u64, BlockNo)>,
-    /// Some copy was ever found damaged; before that none is looked for.
-    has_damage: bool,
+    /// Of the kept blocks those that are lost, and blocks in flight that are, or were when last looked at.
+    lost_kept: usize,
+    damaged: Vec<BlockNo>,
 }
 
 impl Flights {
@@ -126,7 +131,12 @@ impl Flights {
     /// The block's flight, new if need be.
     pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
         let key = self.key(block).unwrap_or_else(|| {
-            let Kept { copy, frame, mirror } = self.kept.remove(&block).unwrap_or_default();
+            let kept = self.kept.remove(&block).unwrap_or_default();
+            self.lost_kept -= usize::from(kept.is_lost());
+            let Kept { copy, frame, mirror } = kept;
+            if copy.is_lost() {
+                self.damaged.push(block);
+            }
             let queue = self.queues.pop().unwrap_or_default();
             let key = self.flights.insert(Flight::new(queue, copy, frame, mirror));
             self.keys.insert(block, key);
@@ -140,6 +150,7 @@ impl Flights {
     pub(crate) fn leave(&mut self, block: BlockNo) -> Option<Flight> {
         let key = self.keys.remove(&block)?;
         self.last.set(None);
+        self.damaged.retain(|&damaged| damaged != block);
         let mut flight = self.flights.remove(key);
         assert!(flight.queue.is_empty(), "a flight ends with its last operation");
         if self.queues.len() < MOST_QUEUES && flight.queue.capacity() <= MOST_KEPT_OPS {
@@ -151,7 +162,9 @@ impl Flights {
     /// Remembers what counts of a block that leaves flight without slots for it.
     pub(crate) fn keep(&mut self, block: BlockNo, kept: Kept) {
         if kept != Kept::default() {
-            self.kept.insert(block, kept);
+            self.lost_kept += usize::from(kept.is_lost());
+            let before = self.kept.insert(block, kept);
+            assert!(before.is_none(), "a block in flight is not kept");
         }
     }
 
@@ -214,16 +227,26 @@ impl Flights {
         self.copies().filter_map(|(block, copy, spare)| Some((block, copy.readable(spare)?)))
     }
 
-    /// A copy was found damaged.
-    pub(crate) fn note_damage(&mut self) {
-        self.has_damage = true;
+    /// A copy of this block in flight was found damaged.
+    pub(crate) fn note_damage(&mut self, block: BlockNo) {
+        if !self.damaged.contains(&block) {
+            self.damaged.push(block);
+        }
     }
 
-    /// How many of them are damaged and nowhere else.
+    /// Blocks in flight or kept that are damaged and nowhere else. It is asked for at every request.
     pub(crate) fn lost(&self) -> usize {
-        if !self.has_damage {
-            return 0;
-        }
+        let is_lost = |&&block: &&BlockNo| {
+            let flight = self.of(block);
+            flight.copy.is_lost() && !flight.has_spare()
+        };
+        let lost = self.lost_kept + self.damaged.iter().filter(is_lost).count();
+        debug_assert_eq!(lost, self.count_lost());
+        lost
+    }
+
+    /// The same, of all that there are.
+    fn count_lost(&self) -> usize {
         self.copies().filter(|(_, copy, spare)| copy.is_lost() && !spare).count()
     }
 

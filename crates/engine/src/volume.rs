@@ -81,7 +81,7 @@ impl Engine {
             Some((block, Some(copy))) => {
                 let facts = self.facts(block, self.flights.of(block));
                 if let Some(damage) = self.flights.of_mut(block).damaged(copy, &facts) {
-                    self.note_damage(damage);
+                    self.note_damage(block, damage);
                 }
                 self.read_for_write_back(at, block);
             }
