@@ -14,6 +14,8 @@ use crate::flight::Place;
 
 /// Unflushed blocks at which the engine flushes of its own accord.
 const MANY_UNSTABLE: usize = 8192;
+/// The same of trims and zeroings, all of which are looked through for a block.
+const MANY_UNSTABLE_RANGES: usize = 64;
 
 /// The mark of what earlier runs wrote.
 const EARLIER_RUNS: u64 = 1;
@@ -63,7 +65,11 @@ impl Marks {
     /// A trim or zeroing is complete.
     pub(crate) fn wrote_range(&mut self, range: Range<BlockNo>) {
         self.done += 1;
-        self.unstable_ranges.push((range, self.done));
+        match self.unstable_ranges.last_mut() {
+            // Pieces of one come in ascending order.
+            Some((last, at)) if last.end == range.start => (last.end, *at) = (range.end, self.done),
+            _ => self.unstable_ranges.push((range, self.done)),
+        }
     }
 
     /// A write-back is complete; the SSD's copy stands in until it is flushed.
@@ -91,7 +97,7 @@ impl Marks {
 
     /// Whether a flush is to begin now: somebody waits for this mark, or enough is to be flushed.
     pub(crate) fn begin_flush(&mut self, waited_for: u64) -> bool {
-        let many = self.unstable.len() >= MANY_UNSTABLE;
+        let many = self.unstable.len() >= MANY_UNSTABLE || self.unstable_ranges.len() >= MANY_UNSTABLE_RANGES;
         let wanted = self.flush_wanted || waited_for > self.flushed || many;
         if !wanted || self.flushing.is_some() {
             return false;
@@ -118,5 +124,30 @@ impl Marks {
             stable.push((place, version));
         }
         stable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_trims_are_flushed_and_pieces_of_one_are_one() {
+        let mut marks = Marks { flush_wanted: false, ..Marks::default() };
+        for piece in 0..10 * MANY_UNSTABLE_RANGES as u64 {
+            marks.wrote_range(piece * 100..(piece + 1) * 100);
+        }
+        assert_eq!((marks.unstable_ranges.len(), marks.begin_flush(0)), (1, false));
+        for piece in 1..MANY_UNSTABLE_RANGES as u64 {
+            assert!(!marks.begin_flush(0), "{piece}");
+            marks.wrote_range(piece << 32..(piece << 32) + 1);
+        }
+        assert!(marks.begin_flush(0));
+        // What comes in addition to a stretch while it is flushed keeps all of it.
+        let last = (MANY_UNSTABLE_RANGES as u64 - 1) << 32;
+        marks.wrote_range(last + 1..last + 2);
+        marks.flush_done();
+        let is_unstable = [5, 1 << 32, last, last + 1].map(|block| marks.is_unstable(block));
+        assert_eq!(is_unstable, [false, false, true, true]);
     }
 }
