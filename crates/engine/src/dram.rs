@@ -80,7 +80,7 @@ impl Dram {
 
     /// Takes a reserved frame for the bytes of a whole block.
     pub(crate) fn store_reserved(&mut self, block: BlockNo, bytes: Bytes) -> Frame {
-        debug_assert_eq!(bytes.len(), self.block_bytes);
+        assert_eq!(bytes.len(), self.block_bytes);
         self.reserved -= 1;
         let frame = self.free.pop().unwrap_or_else(|| self.make());
         self.owners[frame as usize] = block;

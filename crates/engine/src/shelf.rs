@@ -28,7 +28,7 @@ impl Shelf {
             make_room(&mut self.places);
             self.places.push(NONE);
         }
-        debug_assert_eq!(self.places[at], NONE, "a slot has one block");
+        assert_eq!(self.places[at], NONE, "a slot has one block");
         self.places[at] = place;
     }
 

@@ -37,7 +37,7 @@ impl FreePlaces {
     /// Adds a place that is not free.
     pub fn insert(&mut self, place: Place) {
         let (word, bit) = (place as usize / 64, 1 << (place % 64));
-        debug_assert!(self.words[word] & bit == 0, "a place becomes free once");
+        assert!(self.words[word] & bit == 0, "a place becomes free once");
         self.words[word] |= bit;
         self.summary[word / 64] |= 1 << (word % 64);
         self.len += 1;
@@ -47,7 +47,7 @@ impl FreePlaces {
     pub fn insert_all(&mut self, places: Range<Place>) {
         for (word, mask) in self.masks(places) {
             if mask != 0 {
-                debug_assert!(self.words[word] & mask == 0, "a place becomes free once");
+                assert!(self.words[word] & mask == 0, "a place becomes free once");
                 self.words[word] |= mask;
                 self.summary[word / 64] |= 1 << (word % 64);
                 self.len += mask.count_ones();
@@ -58,7 +58,7 @@ impl FreePlaces {
     /// Takes a place that is free.
     pub fn remove(&mut self, place: Place) {
         let (word, bit) = (place as usize / 64, 1 << (place % 64));
-        debug_assert!(self.words[word] & bit != 0, "the place is free");
+        assert!(self.words[word] & bit != 0, "the place is free");
         self.words[word] &= !bit;
         self.len -= 1;
         if self.words[word] == 0 {
@@ -126,7 +126,7 @@ impl FreePlaces {
 
     /// There are so many places from now on. Those that come are not free; none of those that go is.
     pub fn set_places(&mut self, places: usize) {
-        debug_assert!(
+        assert!(
             self.words.len() * 64 <= places || self.count(places as u32..self.words.len() as u32 * 64) == 0
         );
         self.words.resize(places.div_ceil(64), 0);

@@ -178,7 +178,7 @@ impl Journal {
     }
 
     fn begin(&mut self, pages_left: usize, version: u64, durably: bool) {
-        debug_assert!(self.commit.is_none());
+        assert!(self.commit.is_none(), "one commit after the other");
         self.commit = Some(Commit { pages_left, version, page: self.page, tail: self.told_tail, durably });
     }
 

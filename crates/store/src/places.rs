@@ -491,13 +491,11 @@ impl Places {
         let slots = self.slots_per_extent;
         self.records.retain(|record| {
             let is_gone = gone.contains(&(record.slot / slots));
-            debug_assert!(!is_gone || record.kind != RecordKind::Dirty);
+            assert!(!is_gone || record.kind != RecordKind::Dirty, "what was dirty has left");
             !is_gone
         });
         let places = self.extents.len() as u32 * self.slots_per_extent;
-        debug_assert!(
-            (places..self.contents.places()).all(|place| self.held(place).state == EntryState::Free)
-        );
+        assert!((places..self.contents.places()).all(|place| self.held(place).state == EntryState::Free));
         (self.extents.len()..self.contents.extents())
             .rev()
             .for_each(|extent| self.contents.remove_extent(extent));

@@ -69,7 +69,7 @@ impl RecordBuffer {
     /// Takes what the next version says. The journal durably knows everything up to `durable`.
     pub(crate) fn append(&mut self, buffered: &Buffered, durable: u64) {
         let version = buffered.version();
-        debug_assert!(self.last == 0 || version == self.last + 1, "versions come in order");
+        assert!(self.last == 0 || version == self.last + 1, "versions come in order");
         let Some(Memory { memory, records, seed }) = &mut self.memory else { return };
         self.last = version;
         if version - durable > u64::from(*records) {

@@ -302,7 +302,7 @@ impl VolumeStore {
         let sequence = &mut self.sequences[page as usize];
         *sequence += 1;
         let per_extent = self.layout.extent.table_pages;
-        debug_assert_eq!(self.places.durable_version(), self.journal.durable_version());
+        assert_eq!(self.places.durable_version(), self.journal.durable_version());
         let table = TablePage {
             volume: self.tag,
             extent: self.extents[(page / per_extent) as usize],
