@@ -185,11 +185,10 @@ def test_schemes(lode):
 
 
 @pytest.mark.parametrize("sample, word", [("exact", "exact"), (1024, "size=1024")])
-def test_profiler_of_parts(lode, any_trace, sample, word):
-    expected = lode("curve", any_trace, "--metric", "urd", "--sample", word, "--json")
-    trace = both(any_trace)[1]
-    if not trace.is_sorted:
-        pytest.skip("parts of a stream are needed by time, and this trace is not")
+def test_profiler_of_parts(lode, sorted_trace, sample, word):
+    expected = lode("curve", sorted_trace, "--metric", "urd", "--sample", word, "--json")
+    trace = both(sorted_trace)[1]
+    assert trace.is_sorted, "parts of a stream are needed by time"
     profiler = lodestore.CurveProfiler("urd", sample=sample)
     table = trace.to_arrow().unify_dictionaries()
     for start in range(0, len(table), 7777):
