@@ -109,11 +109,6 @@ impl VolumeStore {
         self.places.circulation().capacity().saturating_sub(self.places.quarantined_before(end))
     }
 
-    /// Places in use that are to be left.
-    pub fn left_to_retire(&self) -> u32 {
-        self.places.circulation().left_in_retiring()
-    }
-
     /// Extents that retire, and how many of them hold nothing any more.
     pub fn retiring_extents(&self) -> (u32, u32) {
         let circulation = self.places.circulation();

@@ -137,7 +137,8 @@ impl Circulation {
     }
 
     /// Places of retiring extents that are still in use.
-    pub(crate) fn left_in_retiring(&self) -> u32 {
+    #[cfg(test)]
+    fn left_in_retiring(&self) -> u32 {
         self.used[self.extents as usize..].iter().sum()
     }
 
