@@ -3,12 +3,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
 use lode_nbd::{ReplyEncoder, Transmission};
-use lode_store::Distrust;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use slab::Slab;
 
@@ -25,11 +24,13 @@ use crate::status::VmView;
 use crate::vm_log::VmLog;
 use crate::volume::{Answered, Volume};
 
+mod fences;
 mod membership;
 mod progress;
 mod stopping;
 mod table;
 
+use self::fences::{FenceEnd, Fences};
 use self::membership::Removals;
 use self::stopping::{STOP_TICK, Stopping};
 use self::table::VolumeTable;
@@ -71,8 +72,6 @@ const KIND_SHIFT: u32 = 62;
 const VOLUME_SHIFT: u32 = 46;
 const MAX_VOLUMES: usize = 1 << (KIND_SHIFT - VOLUME_SHIFT);
 
-type FenceEnd = (usize, Distrust, std::io::Result<()>);
-
 /// A shard. See the module's documentation.
 pub(crate) struct Shard {
     context: ShardContext,
@@ -88,10 +87,8 @@ pub(crate) struct Shard {
     start: Instant,
     now_ns: u64,
     stopping: Stopping,
-    /// How attempts to remember what is not to be believed of an SSD ended, by volume.
-    fences: (Sender<FenceEnd>, Receiver<FenceEnd>),
-    /// Attempts that have not ended: a stop waits for them.
-    fences_under_way: usize,
+    /// Attempts to remember what is not to be believed of an SSD.
+    fences: Fences,
     /// Volumes that are to be served no more.
     removals: Removals,
 }
@@ -121,8 +118,7 @@ impl Shard {
             start: Instant::now(),
             now_ns: 0,
             stopping: Stopping::No,
-            fences: mpsc::channel(),
-            fences_under_way: 0,
+            fences: Fences::default(),
             removals: Removals::default(),
         }
     }
@@ -464,26 +460,16 @@ impl Shard {
         }
     }
 
-    /// Has a thread of its own remember what a volume whose SSD failed wants remembered.
+    /// Has it remembered what a volume whose SSD failed wants remembered.
     fn put_up_fence(&mut self, at: usize) {
-        let Some(Some((fence, distrust))) = self.guard(at, Volume::next_fence) else { return };
-        let (sender, waker) = (self.fences.0.clone(), self.driver.waker());
-        let write = move || {
-            let result = fence.write(distrust);
-            // A shard that has ended needs no answer.
-            let _ = sender.send((at, distrust, result));
-            waker.wake();
-        };
-        match std::thread::Builder::new().name("fence".to_owned()).spawn(write) {
-            Ok(_) => self.fences_under_way += 1,
-            Err(error) => _ = self.guard(at, |volume| volume.fence_ended(distrust, &Err(error))),
+        if let Some(Some((fence, distrust))) = self.guard(at, Volume::next_fence) {
+            self.fences.begin(at, fence, distrust, || self.driver.waker());
         }
     }
 
     fn read_fences(&mut self) {
-        while let Ok((at, distrust, result)) = self.fences.1.try_recv() {
-            self.fences_under_way -= 1;
-            self.with_volume(at, |volume| volume.fence_ended(distrust, &result));
+        while let Some(FenceEnd { volume, distrust, result }) = self.fences.next_ended() {
+            self.with_volume(volume, |volume| volume.fence_ended(distrust, &result));
         }
     }
 

@@ -311,7 +311,7 @@ impl Shard {
             Stage::Flushing if flushed == Some(false) => {
                 Step::Stay("The backing disk could not be flushed".to_owned())
             }
-            Stage::Flushing if flushed == Some(true) && is_quiet && self.fences_under_way == 0 => Step::Gone,
+            Stage::Flushing if flushed == Some(true) && is_quiet && self.fences.is_idle() => Step::Gone,
             _ if goes_on => Step::Wait,
             _ => Step::Stay(format!(
                 "For {} s it got no further, with {dirty} dirty blocks left; it is served on",
@@ -322,7 +322,7 @@ impl Shard {
 
     /// Gives a volume another name. False: not now.
     pub(super) fn rename_volume(&mut self, at: usize, export: ExportInfo, fence: FenceFile) -> bool {
-        if self.fences_under_way > 0 || !self.volumes.has(at) {
+        if !self.fences.is_idle() || !self.volumes.has(at) {
             return false;
         }
         self.volumes[at].rename(export, fence);

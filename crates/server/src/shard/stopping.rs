@@ -91,7 +91,7 @@ impl Shard {
                 let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
                 let writes = self.context.space.iter().any(|space| space.space.is_writing());
                 let are_over = ended.iter().all(Option::is_some);
-                let over = now >= deadline || are_over && self.fences_under_way == 0 && !writes;
+                let over = now >= deadline || are_over && self.fences.is_idle() && !writes;
                 let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
                 let has_all = |at: usize| (at, self.volumes[at].has_all_on_disk());
                 over.then(|| Ended {

@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::mpsc::{self, Sender};
 
 use lode_engine::{Engine, EngineConfig};
 use lode_media::{DriverChoice, MediaFile, OpenOptions, open_driver};
@@ -156,4 +157,40 @@ fn a_panic_stops_its_vm_and_no_other() {
         assert!(Instant::now() < deadline, "it never ends");
     };
     assert!(!ended.saved, "what the stopped VM had is not known to be saved");
+}
+
+/// All volumes of an SSD that fails want something remembered at once.
+#[test]
+fn one_thread_remembers_what_is_not_to_be_believed() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (shard, _sender, _) = shard(folder.path(), &["one"]);
+    let text = format!("name = \"a\"\nstate_dir = \"{}\"\n", folder.path().display());
+    let text = text + "[[vm]]\nname = \"one\"\nbacking = { path = \"/d\" }\nlisten = [\"unix:/one\"]\n";
+    let config = Config::parse(&text, Path::new("test.toml")).unwrap();
+    let (mut fences, mut most_threads) = (Fences::default(), 0);
+    let fence = |volume: usize| FenceFile::of(&config, &format!("vm{volume}"));
+    let threads = || {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();
+        tasks.filter_map(|task| name(task.ok()?)).filter(|name| name.trim() == "fence").count()
+    };
+    for volume in 0..50 {
+        fences.begin(volume, fence(volume), lode_store::Distrust::Clean, || shard.driver.waker());
+        most_threads = most_threads.max(threads());
+    }
+    let deadline = Instant::now() + PATIENCE;
+    let mut ended = Vec::new();
+    while !fences.is_idle() {
+        assert!(Instant::now() < deadline, "{ended:?} have ended");
+        most_threads = most_threads.max(threads());
+        while let Some(end) = fences.next_ended() {
+            end.result.unwrap();
+            ended.push(end.volume);
+        }
+    }
+    assert_eq!(ended, (0..50).collect::<Vec<_>>());
+    assert!(most_threads <= 1, "{most_threads} threads");
+    for volume in 0..50 {
+        assert_eq!(fence(volume).distrust().unwrap(), Some(lode_store::Distrust::Clean));
+    }
 }
