@@ -2,15 +2,16 @@
 
 use std::fs::{Metadata, Permissions};
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with, sockopt,
 };
 
 use crate::config::{Address, Listen};
@@ -18,6 +19,12 @@ use crate::error::{ServerError, ServerErrorKind};
 
 /// Clients that wait to be accepted; the system may take fewer.
 const BACKLOG: i32 = 4096;
+
+/// How long a client's host may be silent before it is asked whether it is still there, and how often it is asked.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_PAUSE: Duration = Duration::from_secs(10);
+/// How long it may leave that, or what it is sent, without an answer.
+const TCP_LIMIT: Duration = Duration::from_secs(120);
 
 /// A socket that clients connect to. Its name goes when it is dropped, if it is still this one's.
 pub(crate) struct Listener {
@@ -63,6 +70,7 @@ impl Listener {
                 stream.set_nonblocking(true)?;
                 // Replies are sent whole; waiting for company only delays them.
                 stream.set_nodelay(true)?;
+                notice_vanished_hosts(&stream)?;
                 Ok(OwnedFd::from(stream))
             }),
         };
@@ -82,6 +90,15 @@ impl Listener {
     pub(crate) fn address(&self) -> &Address {
         &self.address
     }
+}
+
+/// A client whose host is gone says nothing of it; its connection ends all the same, and with it what it had begun.
+fn notice_vanished_hosts(stream: &TcpStream) -> std::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_PAUSE)?;
+    sockopt::set_tcp_user_timeout(stream, TCP_LIMIT.as_millis() as u32)?;
+    Ok(())
 }
 
 /// Who is at the other end of a socket, for the log: an address, or a process.
@@ -283,6 +300,20 @@ mod tests {
         };
         let number: u32 = rest.split(':').nth(1).unwrap().parse().unwrap();
         assert_eq!(find_group(name).unwrap(), number);
+    }
+
+    /// No test can have a host vanish; the system does what it is told.
+    #[test]
+    fn hosts_that_vanish_are_noticed() {
+        let address = Address::Tcp("127.0.0.1:0".parse().unwrap());
+        let listener = Listener::open(&address.into()).unwrap();
+        let Socket::Tcp(tcp) = &listener.socket else { panic!("it is TCP") };
+        let _client = TcpStream::connect(tcp.local_addr().unwrap()).unwrap();
+        let accepted = std::iter::repeat_with(|| listener.accept().unwrap()).flatten().next().unwrap();
+        assert!(sockopt::socket_keepalive(&accepted).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(&accepted).unwrap(), KEEPALIVE_IDLE);
+        assert_eq!(sockopt::tcp_keepintvl(&accepted).unwrap(), KEEPALIVE_PAUSE);
+        assert_eq!(sockopt::tcp_user_timeout(&accepted).unwrap(), TCP_LIMIT.as_millis() as u32);
     }
 
     #[test]

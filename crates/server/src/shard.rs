@@ -39,6 +39,9 @@ use self::table::VolumeTable;
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 /// How often engines are told that time passes.
 const TICK: Duration = Duration::from_secs(1);
+/// How long the bytes of a write may take to come in while others wait for what it takes of its VM's limit.
+const WRITE_LIMIT: Duration = Duration::from_secs(15);
+
 /// How a shard ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
@@ -165,6 +168,23 @@ impl Shard {
             self.with_volume(at, |volume| volume.tick(now_ns));
         }
         self.context.space.iter().for_each(|space| space.space.tick());
+        self.end_slow_writes();
+    }
+
+    /// A write counts from its beginning with all of its bytes. One whose client has vanished, or brings them by and by, would
+    /// keep others of its VM from being served.
+    fn end_slow_writes(&mut self) {
+        let limit_ns = WRITE_LIMIT.as_nanos() as u64;
+        let is_slow = |connection: &Connection| {
+            let is_late = |since_ns| self.now_ns.saturating_sub(since_ns) >= limit_ns;
+            connection.incoming.as_ref().is_some_and(|write| is_late(write.since_ns))
+                && self.volumes.has(connection.volume)
+                && !self.volumes[connection.volume].stalled.is_empty()
+        };
+        let slow = self.connections.iter().filter(|(_, connection)| is_slow(connection));
+        for key in slow.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.kill(key, "its write did not come in while others waited for it");
+        }
     }
 
     /// Does something with a volume that may move it on, unless it is stopped or gone.

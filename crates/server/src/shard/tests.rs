@@ -159,6 +159,45 @@ fn a_panic_stops_its_vm_and_no_other() {
     assert!(!ended.saved, "what the stopped VM had is not known to be saved");
 }
 
+/// Writes whose bytes do not come are ended when others wait for what they take, and only then.
+#[test]
+fn clients_that_vanish_amid_a_write_do_not_starve_others() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (mut shard, _sender, taken) = shard(folder.path(), &["one"]);
+    shard.volumes[0].limits.vm_bytes = VOLUME_BYTES;
+    let mut vanished = [(); 2].map(|()| connect(&mut shard, 0, &taken[0]));
+    for client in &mut vanished {
+        let (cookie, offset_bytes, length_bytes) = (1, 0, VOLUME_BYTES as u32 / 2);
+        let (command, flags) = (Command::Write, CommandFlags::NONE);
+        let write = Request { cookie, offset_bytes, length_bytes, command, flags };
+        client.write_all(&write.header().encode()).unwrap();
+        client.write_all(&[7; 1000]).unwrap();
+    }
+    let turns = |shard: &mut Shard| {
+        (0..20).for_each(|_| shard.turn(Duration::from_millis(5), &mut Vec::new()).unwrap());
+    };
+    turns(&mut shard);
+    let let_pass = |shard: &mut Shard, time: Duration| {
+        shard.start -= time;
+        shard.turn(Duration::ZERO, &mut Vec::new()).unwrap();
+        shard.tick();
+        shard.settle();
+    };
+    // Nobody waits.
+    let_pass(&mut shard, 2 * WRITE_LIMIT);
+    assert_eq!(shard.connections.len(), 2);
+    let mut other = connect(&mut shard, 0, &taken[0]);
+    ask(&mut other, Command::Read, &[]);
+    turns(&mut shard);
+    assert_eq!(other.read(&mut [0; 64]).unwrap_err().kind(), ErrorKind::WouldBlock, "it has to wait");
+    let_pass(&mut shard, Duration::ZERO);
+    assert_eq!(receive(&mut shard, &mut other, SimpleReplyHeader::BYTES + 512)[16..], [0; 512]);
+    for client in &mut vanished {
+        assert!(receive(&mut shard, client, 1).is_empty(), "it is cut off");
+    }
+    write_and_flush(&mut shard, &mut other, 1);
+}
+
 /// All volumes of an SSD that fails want something remembered at once.
 #[test]
 fn one_thread_remembers_what_is_not_to_be_believed() {
