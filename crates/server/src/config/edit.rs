@@ -143,6 +143,9 @@ pub(crate) fn new_vm(
             listens.push(text.as_str());
             continue;
         }
+        if key == "name" {
+            return Err(format!("'name' is what comes first, here '{vm}'; leave the key out"));
+        }
         if keys[..at].iter().any(|(before, _)| before == key) {
             return Err(format!("'{key}' is given twice; give it once"));
         }
@@ -327,6 +330,9 @@ dram = "1GiB"
         assert_eq!(made, expected);
         let twice = ["1MiB", "2MiB"].map(|size| ("ssd".to_owned(), size.to_owned()));
         assert!(new_vm("web", &twice).unwrap_err().contains("twice"));
+        let other = [("name".to_owned(), "other".to_owned())];
+        let said = new_vm("web", &other).unwrap_err();
+        assert!(said.contains("'name'") && said.contains("'web'"), "{said}");
     }
 
     #[test]
