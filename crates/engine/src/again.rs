@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::flight::{BlockOp, Flight, Input, RequestSlice, SsdCopy, Stage};
 use crate::guest::GuestError;
 use crate::io::Owner;
+use crate::reissue::DiskWrite;
 
 impl Engine {
     /// Whether the hooks want the block's dirty copy held.
@@ -29,8 +30,7 @@ impl Engine {
         let access = Access { block, op: Direction::Write, partial, origin };
         let write = reissues.list(&mut self.front.scheme, &access);
         let flight = self.flights.of_mut(block);
-        assert!(flight.disk_write.is_none(), "writes to the disk wait for older ones of their block");
-        flight.disk_write = write;
+        flight.set_disk_write(write);
     }
 
     /// Somebody waits for a read or write of these bytes, and so for the writes that are ahead of it on their way to the
@@ -43,7 +43,7 @@ impl Engine {
         let places_needed = parts.len() as u32;
         for part in parts {
             let is_on_its_way =
-                |flight: &Flight| flight.stage == Stage::WriteBacking && flight.disk_write.is_some();
+                |flight: &Flight| flight.stage() == Stage::WriteBacking && flight.disk_write().is_some();
             if self.flights.get(part.block).is_some_and(is_on_its_way)
                 && let Some(reissues) = &self.reissues
             {
@@ -83,8 +83,8 @@ impl Engine {
         let slice = flight.access()?.slice;
         let is_whole = slice.len as usize >= self.block_len(block);
         let is_read = |op: &BlockOp| matches!(op, BlockOp::Access(access) if !access.is_write());
-        let is_newest = flight.queue.iter().skip(1).all(is_read);
-        let is_alone = flight.copy == SsdCopy::None;
+        let is_newest = flight.ops().skip(1).all(is_read);
+        let is_alone = flight.copy() == SsdCopy::None;
         let has_place = self.levels.available_places() > places_needed;
         let may_be_dirty = self.health.is_well() && !self.writes_around;
         (is_whole && is_newest && is_alone && has_place && may_be_dirty).then_some(slice)
@@ -116,14 +116,13 @@ impl Engine {
         places.reserve();
         let place = places.take_reserved();
         let crc = self.want_ssd_write(block, place, data, Owner::Reissue(block));
-        let write = self.flights.of_mut(block).disk_write.as_mut().expect("the hooks know it");
-        write.copy = Some((place, crc));
+        self.flights.of_mut(block).issued_again(place, crc);
     }
 
     /// The backing disk is through with a guest's write.
     pub(crate) fn disk_write_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
         let Some(flight) = self.flights.get(block) else { return };
-        let (Some(write), Some(reissues)) = (flight.disk_write, &mut self.reissues) else {
+        let (Some(write), Some(reissues)) = (flight.disk_write(), &mut self.reissues) else {
             self.block_command_ended(block, result, Buf::zeroed(0));
             return;
         };
@@ -146,8 +145,7 @@ impl Engine {
             }
             CompletionVerdict::Wait | CompletionVerdict::Fail => {
                 self.disk.marks.wrote(block);
-                let write = self.flights.of_mut(block).disk_write.as_mut().expect("the hooks know it");
-                write.error = result.err().map(GuestError::from);
+                self.flights.of_mut(block).disk_ended(result.err().map(GuestError::from));
             }
         }
     }
@@ -155,9 +153,8 @@ impl Engine {
     /// The SSD is through with a write that was issued again.
     pub(crate) fn reissue_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
         let Some(flight) = self.flights.get_mut(block) else { return };
-        let Some(write) = &mut flight.disk_write else { return };
-        let (id, error) = (write.id, write.error);
-        let Some((place, crc)) = write.copy.take() else { return };
+        let Some(DiskWrite { id, error, .. }) = flight.disk_write() else { return };
+        let Some((place, crc)) = flight.take_issued_again() else { return };
         // After a failure there must come nothing more that is newer than the backing disk.
         let ok = result.is_ok() && self.health.is_well();
         let request = flight.access().expect("a write that was issued again is at the head").slice.request;
@@ -186,7 +183,7 @@ impl Engine {
     }
 
     fn forget_disk_write(&mut self, block: BlockNo) {
-        let write = self.flights.of_mut(block).disk_write.take();
+        let write = self.flights.of_mut(block).forget_disk_write();
         if let (Some(write), Some(reissues)) = (write, &mut self.reissues) {
             reissues.forget(write);
         }

@@ -41,14 +41,15 @@ impl Engine {
         Facts {
             is_well: self.health.is_well(),
             writes_back: self.health.writes_back(),
-            is_dirty: self.levels.is_dirty(flight.copy),
-            is_recorded: flight.copy.place().is_some_and(is_recorded),
-            may_come_back: flight.stage == Stage::GivenUp
+            is_dirty: self.levels.is_dirty(flight.copy()),
+            is_recorded: flight.copy().place().is_some_and(is_recorded),
+            may_come_back: flight.stage() == Stage::GivenUp
                 && store.is_some_and(|store| store.places().may_come_back(block)),
             is_whole: flight.access().is_some_and(|access| is_whole(&access.slice)),
             is_in_sectors: flight.access().is_some_and(|access| self.is_in_sectors(block, &access.slice)),
             leaves_extent: self.health.is_well()
-                && retiring_from.is_some_and(|first| flight.copy.whole().is_some_and(|place| place >= first)),
+                && retiring_from
+                    .is_some_and(|first| flight.copy().whole().is_some_and(|place| place >= first)),
             is_read_ssd_gone: self.levels.read_ssd.is_gone(),
         }
     }
@@ -83,8 +84,11 @@ impl Engine {
         if let Some(place) = next.give_up {
             self.levels.places().give_up_clean(place);
         }
+        if let Some(place) = next.give_up_dirty {
+            self.levels.places().give_up_dirty(place);
+        }
         if next.deliver {
-            let frame = self.flights.of(block).frame;
+            let frame = self.flights.of(block).frame();
             let bytes = at_hand.shared().or_else(|| Some(self.levels.dram.bytes(frame?)));
             let slice = slice.expect("a read is at the head");
             self.requests.deliver(block, &slice, bytes.expect("its bytes are there"));
@@ -121,7 +125,7 @@ impl Engine {
             Act::WriteBacking => self.write_backing(block),
             Act::AwaitGate(gate) => {
                 let store = &self.levels.ssd.as_ref().expect("what waits for the journal has one").store;
-                let place = self.flights.of(block).copy.place();
+                let place = self.flights.of(block).copy().place();
                 let version = match (gate, place) {
                     (Gate::OwnRecord, Some(place)) => store.places().recorded_at(place),
                     _ => store.places().version(),
@@ -138,7 +142,7 @@ impl Engine {
                 self.disk.destage.written(block, mark);
             }
             Act::NoteWrittenBack { place, stays } => {
-                let copy = self.flights.of(block).copy;
+                let copy = self.flights.of(block).copy();
                 assert!(stays != (copy == SsdCopy::None), "a copy that goes is not the block's any more");
                 self.drain.cleaned += u64::from(stays);
                 let is_well = self.health.is_well();
@@ -160,7 +164,8 @@ impl Engine {
             Act::AwaitPlace(level) => {
                 let flight = self.flights.of_mut(block);
                 let in_frame = |frame| self.levels.dram.bytes(frame);
-                flight.bytes = at_hand.shared().or_else(|| flight.frame.map(in_frame)).cloned();
+                let bytes = at_hand.shared().or_else(|| flight.frame().map(in_frame)).cloned();
+                flight.set_bytes(bytes);
                 self.copies.wait_for_place(block, level);
             }
             Act::Hold => self.disk.range.as_mut().expect("a range operation holds").holds_one_more(),
@@ -205,8 +210,8 @@ impl Engine {
     fn clean_ended(&mut self, block: BlockNo, asked: bool) {
         let flight = self.flights.of(block);
         let is_write = |op: &BlockOp| matches!(op, BlockOp::Access(access) if access.is_write());
-        let will_be_written = flight.queue.iter().any(is_write);
-        let stays = flight.slot(Level::Ssd).is_some() && flight.copy.whole().is_some();
+        let will_be_written = flight.ops().any(is_write);
+        let stays = flight.slot(Level::Ssd).is_some() && flight.copy().whole().is_some();
         let failed = flight.dirty_copy(&self.facts(block, flight)).is_some();
         self.drain.ended(failed);
         self.background.ended(failed);
@@ -221,10 +226,10 @@ impl Engine {
         // Before anything is decided that could free what must be kept.
         let keep_spares = flight.stands_in(&self.facts(block, &flight));
         let scheme = &mut self.front.scheme;
-        if flight.copy.is_lost() {
+        if flight.copy().is_lost() {
             // Out of the scheme's hands until it is repaired or overwritten, the copies beside it included.
             for level in Level::ALL {
-                if flight.slots[level.index()].take().is_some() {
+                if flight.take_slot(level).is_some() {
                     scheme.forget(level, block);
                 }
             }
@@ -251,7 +256,7 @@ impl Engine {
 
     fn fill_frame(&mut self, block: BlockNo, fill: Fill, at_hand: &AtHand) {
         let flight = self.flights.of_mut(block);
-        let bytes = match (fill, flight.access(), &flight.bytes) {
+        let bytes = match (fill, flight.access(), flight.bytes()) {
             // A frame does not keep the bytes of a longer request in memory.
             (Fill::WhenWritten, Some(access), Some(bytes)) => {
                 match self.requests.is_short(access.slice.request, bytes.len()) {
@@ -281,9 +286,9 @@ impl Engine {
     /// What a read of this copy is to find, for a pair of SSDs.
     fn to_find(&self, block: BlockNo, copy: CopyAt) -> Option<Find> {
         let flight = self.flights.of(block);
-        let place = flight.copy.place().filter(|_| self.config.ssd_is_pair && copy == CopyAt::Ssd)?;
+        let place = flight.copy().place().filter(|_| self.config.ssd_is_pair && copy == CopyAt::Ssd)?;
         let held = self.levels.ssd.as_ref()?.store.places().held(place);
-        let every_copy = matches!(flight.queue.front(), Some(BlockOp::Scrub));
+        let every_copy = matches!(flight.ops().next(), Some(BlockOp::Scrub));
         Some(Find { block, crc: held.crc, every_copy })
     }
 
@@ -292,18 +297,18 @@ impl Engine {
         let flight = self.flights.of_mut(block);
         let slice = flight.access().expect("a write is at the head").slice;
         let whole = self.config.block.bytes() as usize;
-        let old = match (std::mem::take(at_hand), flight.frame) {
+        let old = match (std::mem::take(at_hand), flight.frame()) {
             _ if slice.len as usize == whole => None,
             (AtHand::Old(old), _) => Some(old),
             (_, frame) => frame.map(|frame| Buf::copy_of(self.levels.dram.bytes(frame))),
         };
-        flight.bytes = Some(self.requests.whole_block(&slice, whole, old));
+        flight.set_bytes(Some(self.requests.whole_block(&slice, whole, old)));
     }
 
     /// Writes a whole block to a place on the SSD: what was put together of it, or what was just read.
     fn write_ssd(&mut self, block: BlockNo, at_hand: &AtHand) {
         let flight = self.flights.of_mut(block);
-        let data = flight.bytes.take().or_else(|| at_hand.shared().cloned());
+        let data = flight.take_bytes().or_else(|| at_hand.shared().cloned());
         let data = data.expect("what is written is there");
         let is_copy = flight.access().is_none();
         let places = self.levels.places();
@@ -312,7 +317,7 @@ impl Engine {
         }
         let place = places.take_reserved();
         let crc = self.want_ssd_write(block, place, data, Owner::Block(block));
-        self.flights.of_mut(block).next_place = Some((place, crc));
+        self.flights.of_mut(block).writes_to(place, crc);
     }
 
     /// Wants a block written to a place of the SSD. Gives its checksum.
@@ -327,11 +332,11 @@ impl Engine {
 
     fn write_read_ssd(&mut self, block: BlockNo) {
         let flight = self.flights.of_mut(block);
-        let data = flight.bytes.take().expect("what is copied is there");
+        let data = flight.take_bytes().expect("what is copied is there");
         let read_ssd = &mut self.levels.read_ssd;
         let place = read_ssd.take().expect("a free place was seen");
         let crc = read_ssd.checksum(block, &data);
-        flight.next_place = Some((place, crc));
+        flight.writes_to(place, crc);
         let (offset_bytes, owner) = (read_ssd.offset(place), Owner::Block(block));
         self.io.want(Want {
             device: DeviceId::ReadSsd,
@@ -356,7 +361,7 @@ impl Engine {
         let data = match self.is_in_sectors(block, &access.slice) {
             true => self.requests.payload(&access.slice),
             false => {
-                let whole = flight.bytes.as_ref().expect("the old bytes were merged");
+                let whole = flight.bytes().expect("the old bytes were merged");
                 whole.slice(sectors.start as usize..sectors.end as usize)
             }
         };
@@ -379,7 +384,7 @@ impl Engine {
     pub(crate) fn block_command_ended(&mut self, block: BlockNo, result: Result<(), MediaError>, data: Buf) {
         let Some(flight) = self.flights.get(block) else { return };
         let written = Input::Written(result.map_err(GuestError::from));
-        match flight.stage {
+        match flight.stage() {
             Stage::Read(copy) => {
                 let is_merge = flight.access().is_some_and(BlockAccess::is_write);
                 let intact = self.is_intact(block, copy, result, data.as_slice());
@@ -392,7 +397,7 @@ impl Engine {
                 self.advance(block, Input::Read { intact }, at_hand);
             }
             Stage::WriteReadSsd => {
-                let (place, crc) = flight.next_place.expect("a write has a place");
+                let (place, crc) = flight.next_place().expect("a write has a place");
                 self.levels.read_ssd.note(result);
                 match result {
                     Ok(()) => self.levels.read_ssd.put(place, block, crc),
@@ -417,7 +422,7 @@ impl Engine {
         data: &[u8],
     ) -> bool {
         let flight = self.flights.of(block);
-        match (copy, flight.copy.place(), flight.mirror, &self.levels.ssd) {
+        match (copy, flight.copy().place(), flight.mirror(), &self.levels.ssd) {
             (CopyAt::Ssd, Some(place), _, Some(ssd)) => {
                 result.is_ok() && ssd.store.places().is_intact(place, data)
             }

@@ -169,16 +169,13 @@ impl Engine {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
         // A cleaning, a move or a scrub changes no bytes and need not be waited for.
         let changes = |flight: &Flight| {
-            flight
-                .queue
-                .iter()
-                .any(|op| !matches!(op, BlockOp::Clean { .. } | BlockOp::Move | BlockOp::Scrub))
+            flight.ops().any(|op| !matches!(op, BlockOp::Clean { .. } | BlockOp::Move | BlockOp::Scrub))
         };
         if self.flights.get(block).is_some_and(changes) {
             return false;
         }
         // It may have taken the frame along.
-        let in_flight = || self.flights.get(block).and_then(|flight| flight.frame);
+        let in_flight = || self.flights.get(block).and_then(Flight::frame);
         let Some(frame) = self.levels.dram.peek(*slot).or_else(in_flight) else { return false };
         self.requests.deliver(block, &slice, self.levels.dram.bytes(frame));
         self.end_part(slice.request, AT_ONCE);
@@ -257,13 +254,13 @@ impl Engine {
 
     /// The block will have a copy in this slot.
     pub(crate) fn assign(&mut self, block: BlockNo, level: Level, slot: Slot) {
-        self.enter(block).slots[level.index()] = Some(slot);
+        self.enter(block).set_slot(level, Some(slot));
     }
 
     /// The block will have no copy in this slot; its place comes to the flight, to be given up in turn.
     fn release(&mut self, block: BlockNo, level: Level, slot: Slot) {
         self.claim(block, level, slot);
-        self.flights.of_mut(block).slots[level.index()] = None;
+        self.flights.of_mut(block).set_slot(level, None);
     }
 
     /// The block's flight. A new one waits if a trim or zeroing has hold of its block, and brings along all copies that a
@@ -275,8 +272,7 @@ impl Engine {
         }
         let flight = self.flights.enter(block);
         if self.disk.range_holds(block) {
-            flight.queue.push_back(BlockOp::Hold);
-            flight.stage = Stage::Held;
+            flight.begin_held();
         }
         let slots = self.front.scheme.mirroring().map_or([None; Level::COUNT], |scheme| scheme.slots(block));
         for level in Level::ALL {
@@ -291,10 +287,9 @@ impl Engine {
 
     pub(crate) fn push_op(&mut self, block: BlockNo, op: BlockOp) {
         let flight = self.enter(block);
-        flight.queue.push_back(op);
-        let is_copy_waited_for = flight.stage == Stage::Turn && flight.is_waited_for();
-        if flight.queue.len() == 1 {
-            flight.stage = Stage::Start;
+        let is_head = flight.push(op);
+        let is_copy_waited_for = flight.stage() == Stage::Turn && flight.is_waited_for();
+        if is_head {
             self.flights.make_runnable(block);
         } else if is_copy_waited_for {
             self.copies.hurry(block);

@@ -333,7 +333,7 @@ impl Engine {
         loop {
             while let Some(block) = self.flights.next_runnable() {
                 // It may have been queued twice: when its last operation ended, and for a new one.
-                if self.flights.get(block).is_some_and(|flight| flight.stage == Stage::Start) {
+                if self.flights.get(block).is_some_and(|flight| flight.stage() == Stage::Start) {
                     self.advance(block, Input::Proceed, AtHand::Nothing);
                 }
             }

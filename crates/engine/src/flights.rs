@@ -152,9 +152,9 @@ impl Flights {
         self.last.set(None);
         self.damaged.retain(|&damaged| damaged != block);
         let mut flight = self.flights.remove(key);
-        assert!(flight.queue.is_empty(), "a flight ends with its last operation");
-        if self.queues.len() < MOST_QUEUES && flight.queue.capacity() <= MOST_KEPT_OPS {
-            self.queues.push(std::mem::take(&mut flight.queue));
+        let queue = flight.take_queue();
+        if self.queues.len() < MOST_QUEUES && queue.capacity() <= MOST_KEPT_OPS {
+            self.queues.push(queue);
         }
         Some(flight)
     }
@@ -218,7 +218,7 @@ impl Flights {
     /// Blocks in flight or kept, with their copies on the SSD and whether there are others beside them.
     fn copies(&self) -> impl Iterator<Item = (BlockNo, SsdCopy, bool)> {
         let in_flight = self.keys.iter().map(|(&block, &key)| (block, &self.flights[key]));
-        let in_flight = in_flight.map(|(block, flight)| (block, flight.copy, flight.has_spare()));
+        let in_flight = in_flight.map(|(block, flight)| (block, flight.copy(), flight.has_spare()));
         in_flight.chain(self.kept.iter().map(|(&block, kept)| (block, kept.copy, kept.has_spare())))
     }
 
@@ -238,7 +238,7 @@ impl Flights {
     pub(crate) fn lost(&self) -> usize {
         let is_lost = |&&block: &&BlockNo| {
             let flight = self.of(block);
-            flight.copy.is_lost() && !flight.has_spare()
+            flight.copy().is_lost() && !flight.has_spare()
         };
         let lost = self.lost_kept + self.damaged.iter().filter(is_lost).count();
         debug_assert_eq!(lost, self.count_lost());

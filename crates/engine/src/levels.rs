@@ -119,7 +119,7 @@ impl Levels {
 
     /// Device and first byte of a copy that a command reads.
     pub(crate) fn location(&self, copy: CopyAt, flight: &Flight) -> (DeviceId, u64) {
-        match (copy, flight.mirror, flight.copy.whole(), &self.ssd) {
+        match (copy, flight.mirror(), flight.copy().whole(), &self.ssd) {
             (CopyAt::ReadSsd, Some(place), ..) => (DeviceId::ReadSsd, self.read_ssd.offset(place)),
             (CopyAt::Ssd, _, Some(place), Some(ssd)) => (DeviceId::Ssd, ssd.store.offset(place)),
             (copy, ..) => unreachable!("{copy:?} is on no device of the cache"),
@@ -137,15 +137,13 @@ impl Levels {
 
     /// Brings a copy that the scheme speaks of from its slot to its block's flight.
     pub(crate) fn claim(&mut self, flight: &mut Flight, level: Level, slot: Slot) {
-        flight.slots[level.index()] = Some(slot);
-        match level {
-            Level::Dram => flight.frame = self.dram.claim(slot).or(flight.frame),
-            Level::Ssd => {
-                let place = self.ssd.as_mut().and_then(|ssd| ssd.shelf.claim(slot));
-                flight.copy = place.map_or(flight.copy, SsdCopy::Whole);
-            }
-            Level::ReadSsd => flight.mirror = self.read_ssd.claim(slot).or(flight.mirror),
-        }
+        flight.set_slot(level, Some(slot));
+        let copy = match level {
+            Level::Dram => self.dram.claim(slot),
+            Level::Ssd => self.ssd.as_mut().and_then(|ssd| ssd.shelf.claim(slot)),
+            Level::ReadSsd => self.read_ssd.claim(slot),
+        };
+        flight.take_copy(level, copy);
     }
 
     /// Empties the slot of a clean copy whose block is not in flight.
@@ -175,24 +173,24 @@ impl Levels {
         mut missing: impl FnMut(Level),
     ) -> Kept {
         let mut kept = Kept::default();
-        match (flight.slot(Level::Ssd), flight.copy, &mut self.ssd) {
-            (_, SsdCopy::Lost(_), _) => kept.copy = flight.copy,
+        match (flight.slot(Level::Ssd), flight.copy(), &mut self.ssd) {
+            (_, SsdCopy::Lost(_), _) => kept.copy = flight.copy(),
             (Some(slot), SsdCopy::Whole(place), Some(ssd)) => ssd.shelf.settle(slot, place),
             (Some(_), SsdCopy::None, _) => missing(Level::Ssd),
             (None, SsdCopy::Whole(place), Some(ssd)) if !ssd.store.places().is_dirty(place) => {
                 ssd.store.places_mut().give_up_clean(place);
             }
-            (None, SsdCopy::Whole(_), _) => kept.copy = flight.copy,
+            (None, SsdCopy::Whole(_), _) => kept.copy = flight.copy(),
             _ => {}
         }
-        match (flight.slot(Level::Dram), flight.frame) {
+        match (flight.slot(Level::Dram), flight.frame()) {
             (Some(slot), Some(frame)) => self.dram.settle(slot, frame),
             (Some(_), None) => missing(Level::Dram),
             (None, frame) if keep_spares => kept.frame = frame,
             (None, Some(frame)) => self.dram.release(frame),
             (None, None) => {}
         }
-        match (flight.slot(Level::ReadSsd), flight.mirror) {
+        match (flight.slot(Level::ReadSsd), flight.mirror()) {
             (Some(slot), Some(place)) => self.read_ssd.settle(slot, place),
             (Some(_), None) => missing(Level::ReadSsd),
             (None, place) if keep_spares => kept.mirror = place,

@@ -131,8 +131,8 @@ impl Engine {
         self.levels.dram.empty_slots();
         self.levels.read_ssd.empty_slots();
         for flight in self.flights.all_mut() {
-            flight.slots[Level::Dram.index()] = None;
-            flight.slots[Level::ReadSsd.index()] = None;
+            flight.set_slot(Level::Dram, None);
+            flight.set_slot(Level::ReadSsd, None);
         }
     }
 
@@ -166,8 +166,8 @@ impl Engine {
             return self.levels.places().give_up_clean(place);
         }
         let flight = self.enter(block);
-        assert!(flight.copy == SsdCopy::None, "a block has one copy on the SSD");
-        flight.copy = SsdCopy::Whole(place);
+        assert!(flight.copy() == SsdCopy::None, "a block has one copy on the SSD");
+        flight.take_copy(Level::Ssd, Some(place));
         self.push_op(block, BlockOp::Evict(Level::Ssd));
     }
 
@@ -182,8 +182,8 @@ impl Engine {
         let mut blocks = Vec::with_capacity(settled.len() + self.flights.len());
         blocks.extend(settled.into_iter().map(|place| (places.held(place).block, Holder::Settled(place))));
         for (block, flight) in self.flights.all_with_blocks_mut() {
-            if flight.slots[Level::Ssd.index()].take().is_some() {
-                let is_dirty = flight.copy.place().is_some_and(|place| places.is_dirty(place));
+            if flight.take_slot(Level::Ssd).is_some() {
+                let is_dirty = flight.copy().place().is_some_and(|place| places.is_dirty(place));
                 blocks.push((block, Holder::InFlight { dirty: flight.will_be_dirty(is_dirty) }));
             }
         }
@@ -223,7 +223,7 @@ impl Flight {
     /// Whether the copy on the SSD will be newer than the backing disk when all operations are over and nothing has failed.
     /// What is so then the places say; a scheme that was told otherwise finds out as after a cleaning that failed.
     fn will_be_dirty(&self, is_dirty: bool) -> bool {
-        self.queue.iter().fold(is_dirty, |is_dirty, op| match op {
+        self.ops().fold(is_dirty, |is_dirty, op| match op {
             BlockOp::Access(access) => match access.kind {
                 AccessKind::Read { .. } => is_dirty,
                 AccessKind::WriteBack { .. } => true,

@@ -41,7 +41,7 @@ impl Engine {
     fn read_for_write_back(&mut self, at: JobBlockId, block: BlockNo) {
         let len = self.block_len(block);
         let flight = self.flights.of(block);
-        match (flight.source(CopyAt::Dram), flight.frame) {
+        match (flight.source(CopyAt::Dram), flight.frame()) {
             (Some(CopyAt::Dram), Some(frame)) => {
                 let data = self.levels.dram.bytes(frame).slice(..len);
                 self.was_read_for_write_back(at, Some(data));
@@ -79,10 +79,7 @@ impl Engine {
                 self.was_read_for_write_back(at, Some(data));
             }
             Some((block, Some(copy))) => {
-                let facts = self.facts(block, self.flights.of(block));
-                if let Some(damage) = self.flights.of_mut(block).damaged(copy, &facts) {
-                    self.note_damage(block, damage);
-                }
+                self.advance(block, Input::Unreadable(copy), AtHand::Nothing);
                 self.read_for_write_back(at, block);
             }
             Some((block, None)) => {
@@ -118,7 +115,7 @@ impl Engine {
             return false;
         }
         let is_cleaned = |block: &BlockNo| {
-            let head = self.flights.get(*block).and_then(|flight| flight.queue.front());
+            let head = self.flights.get(*block).and_then(|flight| flight.ops().next());
             matches!(head, Some(BlockOp::Clean { .. }))
         };
         let cleaned = self.disk.destage.unflushed().filter(is_cleaned).count();
@@ -213,7 +210,7 @@ impl Engine {
         let Some(range) = &mut self.disk.range else { return };
         self.disk.marks.wrote_range(range.blocks.clone());
         let has_copy =
-            |&block: &BlockNo| self.flights.get(block).is_some_and(|flight| flight.copy.place().is_some());
+            |&block: &BlockNo| self.flights.get(block).is_some_and(|flight| flight.copy().place().is_some());
         let holds_dirty = range.held.iter().any(has_copy);
         let next =
             range.device_done(result.is_ok(), self.disk.marks.mark(), holds_dirty, self.health.is_well());
@@ -223,22 +220,14 @@ impl Engine {
     /// The backing disk was flushed.
     fn range_flushed(&mut self) {
         let flushed = self.disk.marks.flushed();
-        let Some(range) = self.disk.range.as_mut().filter(|range| range.is_flushed(flushed)) else { return };
-        let Some(ssd) = &mut self.levels.ssd else { return };
-        let places = ssd.store.places_mut();
-        for &block in &range.held {
-            let flight = self.flights.of_mut(block);
-            if let Some(place) = std::mem::take(&mut flight.copy).place() {
-                places.give_up_dirty(place);
-            }
-            if let Some(frame) = flight.frame.take() {
-                self.levels.dram.release(frame);
-            }
-            if let Some(place) = flight.mirror.take() {
-                self.levels.read_ssd.release(place);
-            }
+        let Some(range) = self.disk.range.as_ref().filter(|range| range.is_flushed(flushed)) else { return };
+        for block in range.held.clone() {
+            self.advance(block, Input::Zeroed, AtHand::Nothing);
         }
-        range.freed(places.version());
+        let version = self.durability().version;
+        if let Some(range) = &mut self.disk.range {
+            range.freed(version);
+        }
     }
 
     fn carry_out_range(&mut self, next: RangeNext) {
@@ -272,7 +261,7 @@ impl Engine {
         }
         // Blocks that came into flight while the range was held.
         for block in self.flights.within(&range.blocks) {
-            if self.flights.get(block).is_some_and(|flight| flight.stage == Stage::Held) {
+            if self.flights.get(block).is_some_and(|flight| flight.stage() == Stage::Held) {
                 self.advance(block, Input::Released, AtHand::Nothing);
             }
         }

@@ -118,7 +118,7 @@ impl Flight {
 
     /// This copy was read and is damaged, or could not be read: it is not read again. `None` for copies that are none of
     /// the cache's.
-    pub(crate) fn damaged(&mut self, copy: CopyAt, facts: &Facts) -> Option<Damage> {
+    pub(super) fn damaged(&mut self, copy: CopyAt, facts: &Facts) -> Option<Damage> {
         match copy {
             CopyAt::Dram | CopyAt::Backing => None,
             CopyAt::ReadSsd => {

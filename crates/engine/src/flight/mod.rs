@@ -1,7 +1,8 @@
 //! A block in flight: its operations in order of arrival, its copies, and what the operation at the head waits for, as a
 //! pure state machine. [`Flight::step`] is told what happened and says what is to be done next; the engine does that and
-//! tells it the outcome. Copies change hands here and nowhere else. It carries bytes and slots, and looks at neither; it must not know devices,
-//! queues or schemes.
+//! tells it the outcome. Copies change hands in this module and nowhere else: in a step, or in one of the methods by which they
+//! come from their slots (`handover`). It carries bytes and slots, and looks at neither; it must not know devices, queues or
+//! schemes.
 //!
 //! What the operation at the head does in each stage ([`Stage`]), by what happens ([`Input`]); anything else is a mistake
 //! of the engine, and a panic:
@@ -18,7 +19,7 @@
 //! | `WriteBacking` | `DiskFirst` | answered; the SSD is still at the same write: `WriteAgain` |
 //! | `WriteBacking` | `SsdFirst`, `BothFailed` | over, and answered |
 //! | `WriteAgain` | `BothTook` | over |
-//! | `WriteBack` | `OnDisk` | the copy goes, or is clean: `Gate(WrittenBack)`. `NotWrittenBack`: over, the copy stays |
+//! | `WriteBack` | `OnDisk` | the copy goes, or is clean: `Gate(WrittenBack)`. `NotWrittenBack`: over, the copy stays. `Unreadable`: that copy goes, or is lost, and the next one is read |
 //! | `Gate(OwnRecord)` | `Durable` | the write-back begins |
 //! | `Gate(DiskWrite)` | `Durable` | `WriteBacking` |
 //! | `Gate(WrittenBack)` | `Durable` | over; a write whose lost copy it was is answered first |
@@ -27,9 +28,10 @@
 //! | `Place` | `Proceed` | `WriteSsd` or `WriteReadSsd`. `GivenUp`: over, and a move leaves the block where it is |
 //! | `Late` | `LateArrived` | `Start` |
 //! | any | `LateArrived` | the older write has arrived; nothing changes for the operation at the head |
-//! | `Held` | `Released` | over |
+//! | `Held` | `Zeroed` | the dirty copy goes, and those beside it. `Released`: over |
 
 mod copies;
+mod handover;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -197,8 +199,12 @@ pub(crate) enum Input {
         /// The disk failed; otherwise there was nothing that could be read.
         disk_failed: bool,
     },
+    /// This copy of a block that is written back could not be read, or is not what it should be.
+    Unreadable(CopyAt),
     /// There will be no place for the copy.
     GivenUp,
+    /// The backing disk durably has the zeroes that take the place of a dirty copy, or has trimmed its block.
+    Zeroed,
     /// The trim or zeroing is over.
     Released,
     /// Of a write on two devices the backing disk was first.
@@ -284,6 +290,8 @@ pub(crate) struct Next {
     pub(crate) free_mirror: Option<Place>,
     /// The clean copy at this place of the SSD is given up.
     pub(crate) give_up: Option<Place>,
+    /// The same of a dirty one.
+    pub(crate) give_up_dirty: Option<Place>,
     /// The bytes at hand go to the guest.
     pub(crate) deliver: bool,
     /// The bytes at hand go into the frame that was set aside.
@@ -338,24 +346,24 @@ pub(crate) enum Act {
 #[derive(Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub(crate) struct Flight {
-    pub(crate) queue: VecDeque<BlockOp>,
-    pub(crate) stage: Stage,
-    pub(crate) copy: SsdCopy,
+    queue: VecDeque<BlockOp>,
+    stage: Stage,
+    copy: SsdCopy,
     /// The copies beside it, which are never newer: in DRAM, and at a place of the read SSD.
-    pub(crate) frame: Option<Frame>,
-    pub(crate) mirror: Option<Place>,
+    frame: Option<Frame>,
+    mirror: Option<Place>,
     /// What the frame will be when the write under way is on the SSD.
-    pub(crate) next_frame: Option<Frame>,
+    next_frame: Option<Frame>,
     /// Place and checksum of the write under way to the SSD or the read SSD.
-    pub(crate) next_place: Option<(Place, u32)>,
+    next_place: Option<(Place, u32)>,
     /// The slots of the scheme's latest decision, indexed by level.
-    pub(crate) slots: [Option<Slot>; Level::COUNT],
+    slots: [Option<Slot>; Level::COUNT],
     /// The copy on the SSD could not be written back: what must not pass it fails.
-    pub(crate) backing_failed: bool,
+    backing_failed: bool,
     /// The whole block as it will be written, while a write or a copy is under way.
-    pub(crate) bytes: Option<Bytes>,
+    bytes: Option<Bytes>,
     /// A write on its way to the backing disk that may be, or was, issued again.
-    pub(crate) disk_write: Option<DiskWrite>,
+    disk_write: Option<DiskWrite>,
 }
 
 impl Flight {
@@ -385,6 +393,45 @@ impl Flight {
     pub(crate) fn may_become_dirty(&self) -> bool {
         let is_write_back = |op: &BlockOp| matches!(op, BlockOp::Access(access) if matches!(access.kind, AccessKind::WriteBack { .. }));
         self.queue.iter().any(is_write_back) || self.disk_write.is_some_and(|write| write.copy.is_some())
+    }
+
+    /// Its operations, in order of arrival.
+    pub(crate) fn ops(&self) -> impl Iterator<Item = &BlockOp> {
+        self.queue.iter()
+    }
+
+    pub(crate) fn stage(&self) -> Stage {
+        self.stage
+    }
+
+    /// The copy on the SSD.
+    pub(crate) fn copy(&self) -> SsdCopy {
+        self.copy
+    }
+
+    /// The copy in DRAM.
+    pub(crate) fn frame(&self) -> Option<Frame> {
+        self.frame
+    }
+
+    /// The copy on the read SSD.
+    pub(crate) fn mirror(&self) -> Option<Place> {
+        self.mirror
+    }
+
+    /// The whole block as it will be written.
+    pub(crate) fn bytes(&self) -> Option<&Bytes> {
+        self.bytes.as_ref()
+    }
+
+    /// Place and checksum of the write under way to the SSD or the read SSD.
+    pub(crate) fn next_place(&self) -> Option<(Place, u32)> {
+        self.next_place
+    }
+
+    /// A write on its way to the backing disk that may be, or was, issued again.
+    pub(crate) fn disk_write(&self) -> Option<DiskWrite> {
+        self.disk_write
     }
 
     pub(crate) fn slot(&self, level: Level) -> Option<Slot> {

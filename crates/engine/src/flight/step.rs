@@ -3,10 +3,9 @@
 use lode_types::Level;
 
 use super::{
-    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Facts, Flight, Gate, Input, Next, PartEnd, Place, Put,
-    SsdCopy, Stage,
+    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Facts, Flight, Gate, Input, Next, PartEnd, Place, SsdCopy,
+    Stage,
 };
-use crate::dram::Frame;
 use crate::guest::{GuestError, Served};
 
 /// Where the bytes at hand go in DRAM.
@@ -70,35 +69,20 @@ impl Flight {
                 }
                 Next::only(Act::Finish)
             }
+            (Stage::WriteBack, Input::Unreadable(copy)) => {
+                Next { damage: self.damaged(copy, facts), ..Next::default() }
+            }
             (Stage::Turn, Input::Proceed) => self.start_copy(facts),
             (Stage::Place, Input::Proceed) => self.place_copy(),
             (Stage::Place, Input::GivenUp) | (Stage::Held, Input::Released) => Next::only(Act::Finish),
+            (Stage::Held, Input::Zeroed) => Next {
+                give_up_dirty: std::mem::take(&mut self.copy).place(),
+                free_frame: self.frame.take(),
+                free_mirror: self.mirror.take(),
+                ..Next::default()
+            },
             (stage, input) => self.step_reissued(stage, input),
         }
-    }
-
-    /// The operation at the head is over, and leaves the queue.
-    pub(crate) fn finish(&mut self) -> Option<BlockOp> {
-        self.stage = Stage::Start;
-        self.bytes = None;
-        assert!(self.next_place.is_none(), "a write under way has ended");
-        self.queue.pop_front()
-    }
-
-    /// The SSD has the block here, instead of where it was.
-    pub(crate) fn put(&mut self, place: Place, crc: u32, dirty: bool) -> Put {
-        let old = std::mem::replace(&mut self.copy, SsdCopy::Whole(place)).place();
-        Put { place, crc, dirty, old }
-    }
-
-    /// The block's bytes are in this frame now, or will be when the write under way has ended.
-    pub(crate) fn fill(&mut self, fill: Fill, frame: Frame) {
-        let at = match fill {
-            Fill::Now => &mut self.frame,
-            Fill::WhenWritten => &mut self.next_frame,
-        };
-        assert!(at.is_none(), "an old frame was let go of");
-        *at = Some(frame);
     }
 
     /// Whether the operation at the head, which has not started, or the end of the flight must wait for an older write to

@@ -4,8 +4,10 @@
 //! the copy that the journal knows, in any state from the last durable one on, or what the disk may hold.
 
 mod outcome;
+mod twice;
 
 use std::collections::HashSet;
+use std::hash::{Hash, Hasher};
 
 use lode_types::Level;
 
@@ -25,7 +27,7 @@ enum WriteState {
 
 /// A place of the SSD: what was written there, durably or not, and whether it reads back.
 #[derive(Clone, Debug)]
-struct Slot {
+struct SsdPlace {
     value: Value,
     durable: bool,
     damaged: bool,
@@ -47,7 +49,7 @@ struct Model {
     writes: Vec<WriteState>,
     /// How many writes came before each access in the queue, itself not counted, and how much of the block it is.
     accesses: Vec<(Value, Extent)>,
-    places: Vec<Slot>,
+    places: Vec<SsdPlace>,
     records: Vec<Record>,
     /// Records up to here are durable.
     durable: usize,
@@ -63,14 +65,31 @@ struct Model {
     bytes: Option<Value>,
     /// The write-back has reached the disk, which has yet to be flushed.
     written: bool,
+    /// The zeroing that waits for the block or has hold of it: its value, and how far it is.
+    zeroing: Option<(Value, Zeroing)>,
+    /// A write that the SSD answered, and that the disk is still at.
+    late: Option<Value>,
+    /// The write at the head was issued again.
+    again: bool,
     well: bool,
     fenced: bool,
     /// The latest write that a FLUSH has covered.
     floor: Value,
+    /// Faults that may still come.
     faults: u8,
     /// The only copy of a dirty block was damaged.
     lost: bool,
-    story: Vec<String>,
+    story: Vec<Event>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Zeroing {
+    /// The disk was not touched.
+    Asked,
+    /// The disk has the zeroes, and has yet to be flushed.
+    OnDisk,
+    /// The dirty copy is given up, and the journal has yet to know that.
+    Freed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +103,16 @@ enum Event {
     Flush,
     SsdFails,
     Fence,
-    /// The trim that has hold of the block is over, and has failed.
+    /// The disk has zeroed the block.
+    Zero,
+    /// The zeroing that has hold of the block is over, and has failed.
     Release,
+    /// The write on its way to the disk is issued again to the SSD.
+    IssueAgain,
+    /// The SSD is through with it; `bool`: well.
+    Again(bool),
+    /// A write that the SSD answered has arrived at the disk, or has failed there; `bool`: the disk has the bytes.
+    Late(bool),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +160,7 @@ const ASKS: [Ask; 17] = [
 ];
 
 impl Model {
-    fn new() -> Model {
+    fn new(faults: u8) -> Model {
         Model {
             flight: Flight::new(VecDeque::new(), SsdCopy::None, None, None),
             writes: Vec::new(),
@@ -147,29 +174,42 @@ impl Model {
             mirrors: Vec::new(),
             bytes: None,
             written: false,
+            zeroing: None,
+            late: None,
+            again: false,
             well: true,
             fenced: false,
             floor: 0,
-            faults: 0,
+            faults,
             lost: false,
             story: Vec::new(),
         }
     }
 
     /// What tells states apart that differ in what can still happen.
-    fn key(&self) -> String {
+    fn key(&self) -> (u64, u64) {
         let Model { flight, writes, accesses, places, records, durable, volatile, disk, .. } = self;
         let world = (
             &self.frames,
             &self.mirrors,
             &self.bytes,
             self.written,
+            (self.zeroing, self.late, self.again),
             self.well,
             self.fenced,
             self.floor,
             self.faults,
         );
-        format!("{flight:?}{writes:?}{accesses:?}{places:?}{records:?}{durable}{volatile:?}{disk:?}{world:?}")
+        let state = format!(
+            "{flight:?}{writes:?}{accesses:?}{places:?}{records:?}{durable}{volatile:?}{disk:?}{world:?}"
+        );
+        // Two sums instead of the text, which there is no memory for a million times.
+        let sum = |salt: u8| {
+            let mut hasher = std::hash::DefaultHasher::new();
+            (salt, &state).hash(&mut hasher);
+            hasher.finish()
+        };
+        (sum(0), sum(1))
     }
 
     fn facts(&self) -> Facts {
@@ -250,8 +290,9 @@ impl Model {
             }
             Ask::Move => (BlockOp::Move, None, None),
             Ask::Scrub if has_slot => (BlockOp::Scrub, None, None),
-            Ask::Hold => {
-                self.flight.slots[Level::ReadSsd.index()] = None;
+            // One after the other.
+            Ask::Hold if self.zeroing.is_none() => {
+                self.begin_zeroing();
                 (BlockOp::Hold, Some(false), Some(false))
             }
             _ => return false,
@@ -261,8 +302,7 @@ impl Model {
                 self.flight.slots[level.index()] = slot.then_some(1);
             }
         }
-        self.flight.queue.push_back(op);
-        if self.flight.queue.len() == 1 {
+        if self.flight.push(op) {
             self.happen(Input::Proceed);
         }
         true
@@ -284,19 +324,22 @@ impl Model {
                 self.happen(Input::Written(if ok { Ok(()) } else { Err(GuestError::Io) }));
             }
             Stage::WriteBacking => {
+                if self.disk_write_error().is_some() {
+                    return false;
+                }
                 if self.accesses[0].1 == Extent::Bytes {
                     assert_eq!(self.bytes, write, "the rest of its sectors: {self:#?}");
                 }
                 if wrote {
                     self.disk.push(write.unwrap());
                 }
-                self.happen(Input::Written(if ok { Ok(()) } else { Err(GuestError::Io) }));
+                self.disk_write_ended(ok);
             }
             Stage::WriteBack if !self.written => {
                 let facts = self.facts();
                 let copy = match self.flight.source(CopyAt::Dram) {
                     Some(CopyAt::Ssd) if self.is_damaged() => {
-                        self.flight.damaged(CopyAt::Ssd, &facts);
+                        self.happen(Input::Unreadable(CopyAt::Ssd));
                         self.flight.source(CopyAt::Dram)
                     }
                     copy => copy,
@@ -323,12 +366,19 @@ impl Model {
     }
 
     fn event(&mut self, event: Event) -> bool {
-        self.story.push(format!("{event:?}"));
-        let is_fault = matches!(event, Event::Device(false) | Event::DiskFailedButWrote | Event::SsdFails);
-        if is_fault && self.faults > 0 {
+        self.story.push(event);
+        let is_fault = matches!(
+            event,
+            Event::Device(false)
+                | Event::DiskFailedButWrote
+                | Event::SsdFails
+                | Event::Again(false)
+                | Event::Late(false)
+        );
+        if is_fault && self.faults == 0 {
             return false;
         }
-        self.faults += u8::from(is_fault);
+        self.faults -= u8::from(is_fault);
         let happened = match event {
             Event::Submit(ask) => self.submit(ask),
             Event::Device(ok) => self.device(ok, ok),
@@ -345,16 +395,23 @@ impl Model {
                     self.written = false;
                     self.happen(Input::NeverDurable);
                 }
+                if matches!(self.zeroing, Some((_, Zeroing::OnDisk | Zeroing::Freed))) {
+                    self.zeroing_ended(WriteState::Failed);
+                }
                 true
             }
             Event::Fence if !self.well && !self.fenced => {
                 self.fenced = true;
                 true
             }
-            Event::Release if self.flight.stage == Stage::Held => {
-                self.happen(Input::Released);
+            Event::Zero => self.zero(),
+            Event::Release if self.flight.stage == Stage::Held && self.is_zeroing(Zeroing::Asked) => {
+                self.zeroing_ended(WriteState::Failed);
                 true
             }
+            Event::IssueAgain => self.issue_again(),
+            Event::Again(ok) => self.again_ended(ok),
+            Event::Late(wrote) => self.late_write_ended(wrote),
             Event::SsdFails | Event::Fence | Event::Release => false,
         };
         if happened && self.well && self.durable + 1 == self.records.len() && self.disk.len() == 1 {
@@ -375,12 +432,14 @@ impl Model {
         }
         if matches!(self.flight.stage, Stage::Gate(_)) {
             self.happen(Input::Durable);
+        } else if self.is_zeroing(Zeroing::Freed) {
+            self.zeroing_ended(WriteState::Done);
         }
         true
     }
 
     fn flush(&mut self) -> bool {
-        if self.disk.len() == 1 && !self.written {
+        if self.disk.len() == 1 && !self.written && !self.is_zeroing(Zeroing::OnDisk) {
             return false;
         }
         self.disk = vec![*self.disk.last().unwrap()];
@@ -391,6 +450,10 @@ impl Model {
         }
         if std::mem::take(&mut self.written) {
             self.happen(Input::OnDisk);
+        }
+        if self.is_zeroing(Zeroing::OnDisk) {
+            self.happen(Input::Zeroed);
+            self.zeroing = self.zeroing.map(|(value, _)| (value, Zeroing::Freed));
         }
         true
     }
@@ -427,11 +490,20 @@ impl Model {
     /// Lets everything that is under way come to an end, with devices that work, or only fail, from now on. It does come to an
     /// end, and what is there then can be read.
     fn check_end(mut self, ok: bool) {
-        let events = [Event::Device(ok), Event::Commit, Event::Fence, Event::Flush, Event::Release];
+        let events = [
+            Event::Device(ok),
+            Event::Again(ok),
+            Event::Late(ok),
+            Event::Commit,
+            Event::Fence,
+            Event::Flush,
+            if ok { Event::Zero } else { Event::Release },
+            Event::Release,
+        ];
         for _ in 0..100 {
             let step = |event| {
                 let mut next = self.clone();
-                next.faults = 0;
+                next.faults = 1;
                 next.event(event).then_some(next)
             };
             let Some(next) = events.into_iter().find_map(step) else { break };
@@ -448,10 +520,10 @@ impl Model {
     }
 }
 
-/// Tries all sequences of so many events, of which so many are operations.
-fn explore(events: u32, most_ops: usize) -> usize {
+/// Tries all sequences of so many events, of which so many are operations and so many faults.
+fn explore(events: u32, most_ops: usize, faults: u8) -> usize {
     let mut seen = HashSet::new();
-    let mut states = vec![(Model::new(), 0)];
+    let mut states = vec![(Model::new(faults), 0)];
     for _ in 0..events {
         let mut next_states = Vec::new();
         for (model, ops) in states {
@@ -464,7 +536,13 @@ fn explore(events: u32, most_ops: usize) -> usize {
                 Event::Flush,
                 Event::SsdFails,
                 Event::Fence,
+                Event::Zero,
                 Event::Release,
+                Event::IssueAgain,
+                Event::Again(true),
+                Event::Again(false),
+                Event::Late(true),
+                Event::Late(false),
             ];
             for event in asks.chain(others) {
                 let mut next = model.clone();
@@ -483,7 +561,14 @@ fn explore(events: u32, most_ops: usize) -> usize {
 
 #[test]
 fn g1_g2_g3_g5_every_sequence_of_events_of_one_block() {
-    let states = explore(10, 4);
+    let states = explore(9, 4, 1);
     println!("{states} states");
     assert!(states > 100_000, "{states}");
+}
+
+#[test]
+fn g1_g2_g3_g5_two_faults_of_one_block() {
+    let states = explore(8, 3, 2);
+    println!("{states} states");
+    assert!(states > 50_000, "{states}");
 }

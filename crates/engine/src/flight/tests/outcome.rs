@@ -58,7 +58,7 @@ impl Model {
                 }
             }
         }
-        if next.give_up.is_some() {
+        if next.give_up.is_some() || next.give_up_dirty.is_some() {
             self.volatile = None;
             if self.records.last().is_some_and(Option::is_some) {
                 self.record(None);
@@ -96,7 +96,11 @@ impl Model {
 
     pub(super) fn act(&mut self, act: Act) -> Option<Input> {
         match act {
-            Act::Wait | Act::Fetch(_) | Act::WriteBacking | Act::WriteBack => None,
+            Act::Wait | Act::Fetch(_) | Act::WriteBack => None,
+            Act::WriteBacking => {
+                self.list_disk_write();
+                None
+            }
             Act::Proceed => Some(Input::Proceed),
             Act::Queue => {
                 // In its own turn nothing is at hand.
@@ -126,7 +130,7 @@ impl Model {
             }
             Act::WriteSsd => {
                 let value = self.bytes.expect("what is written is there");
-                self.places.push(Slot { value, durable: false, damaged: false });
+                self.places.push(SsdPlace { value, durable: false, damaged: false });
                 self.flight.next_place = Some((self.places.len() as Place - 1, 0));
                 None
             }
