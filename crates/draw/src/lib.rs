@@ -23,7 +23,7 @@ mod unit;
 pub use axis::{Axis, Scale};
 pub use bars::{Arrangement, BarChart, Panel, Part};
 pub use error::{DrawError, DrawErrorKind};
-pub use line::{LineChart, Markers, Series, Shape};
+pub use line::{LineChart, Markers, Series, Shape, Tint};
 pub use page::{
     Cells, Choice, Column, Factor, Figure, FigureValue, Item, NumberField, Page, Section, Select, Slider,
     Table,

@@ -1,5 +1,7 @@
 //! How pictures look: sizes, fonts, colours, dashes and symbols. It must not know what is drawn.
 
+use crate::line::Tint;
+
 /// How many curves or parts get a colour of their own.
 pub const COLOURS: usize = 8;
 
@@ -129,6 +131,15 @@ impl Style {
     /// The colour of the curve or part with this index; those beyond the palette share one.
     pub(crate) fn colour(&self, index: usize) -> &'static str {
         self.theme.colours.get(index).copied().unwrap_or(self.theme.rest)
+    }
+
+    /// The colour of the series with this index.
+    pub(crate) fn tint(&self, index: usize, tint: Tint) -> &'static str {
+        match tint {
+            Tint::Own => self.colour(index),
+            Tint::Chosen => self.theme.ink,
+            Tint::Neutral => self.theme.muted,
+        }
     }
 
     /// Strokes and gaps, and symbols, by index, for the script of a page.

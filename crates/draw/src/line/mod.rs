@@ -25,6 +25,18 @@ pub enum Shape {
     Points,
 }
 
+/// What the colour of a series says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tint {
+    /// Which series it is: the colour of its place among them, the same in every chart of a page that has them in this order.
+    #[default]
+    Own,
+    /// That it is the one that was chosen.
+    Chosen,
+    /// Nothing: it is one of those beside the chosen one.
+    Neutral,
+}
+
 /// One curve or cloud of points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
@@ -38,17 +50,25 @@ pub struct Series {
     pub errors: Vec<f64>,
     /// What each point is called. None, or one for each point.
     pub labels: Vec<String>,
+    /// What its colour says.
+    pub tint: Tint,
 }
 
 impl Series {
     /// A series without errors and labels.
     pub fn new(name: impl Into<String>, shape: Shape, points: Vec<(f64, f64)>) -> Series {
-        Series { name: name.into(), points, shape, errors: Vec::new(), labels: Vec::new() }
+        Series { name: name.into(), points, shape, errors: Vec::new(), labels: Vec::new(), tint: Tint::Own }
     }
 
     /// The series with an error for each point.
     pub fn with_errors(mut self, errors: Vec<f64>) -> Series {
         self.errors = errors;
+        self
+    }
+
+    /// The series with a colour that says this.
+    pub fn tinted(mut self, tint: Tint) -> Series {
+        self.tint = tint;
         self
     }
 

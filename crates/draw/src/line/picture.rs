@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::curve::{Curve, band};
 use super::legend::{flow, spread};
-use super::{LineChart, Series, Shape};
+use super::{LineChart, Series, Shape, Tint};
 use crate::axis::{AxisWish, Extent, Placed, Range, Scale};
 use crate::error::DrawError;
 use crate::page::Frame;
@@ -84,7 +84,7 @@ impl LineChart {
             self.series.iter().enumerate().filter(|(_, series)| !series.errors.is_empty()).rev()
         {
             let outline = band(series, &layout.x, &layout.y);
-            let colour = style.colour(index);
+            let colour = style.tint(index, series.tint);
             svg.element(&format!(
                 "path class=\"s band\" data-s=\"{index}\" d=\"{outline}\" fill=\"{colour}\" fill-opacity=\".18\""
             ));
@@ -204,7 +204,7 @@ impl LineChart {
             });
             let radius = style.font_px * if index < COLOURS { 0.42 } else { 0.25 };
             let more = format!(" class=\"marker\" data-s=\"{index}\"");
-            draw_symbol(svg, style, index, place, radius, &more);
+            draw_symbol(svg, style, (index, self.series[index].tint), place, radius, &more);
         }
         let at = (layout.x.to_px, layout.y.to_px - 0.9 * style.font_px);
         let name =
@@ -269,7 +269,14 @@ impl LineChart {
         svg.open(&format!("class=\"key\" data-s=\"{index}\" tabindex=\"0\""));
         svg.tip(&name);
         if series.shape == Shape::Points {
-            draw_symbol(svg, style, index, Some(((from.0 + to.0) / 2.0, to.1)), font * 0.36, "");
+            draw_symbol(
+                svg,
+                style,
+                (index, series.tint),
+                Some(((from.0 + to.0) / 2.0, to.1)),
+                font * 0.36,
+                "",
+            );
         } else {
             svg.element(&format!(
                 "path d=\"M{} {}L{} {}\" stroke=\"{}\" stroke-width=\"{}\" fill=\"none\"{}",
@@ -277,7 +284,7 @@ impl LineChart {
                 num(from.1),
                 num(to.0),
                 num(to.1),
-                style.colour(index),
+                style.tint(index, series.tint),
                 num(style.stroke_px),
                 style.dash(index)
             ));
@@ -350,7 +357,7 @@ impl LineChart {
                 Shape::Lines => "lines",
                 Shape::Points => "points",
             },
-            colour: style.colour(index),
+            colour: style.tint(index, series.tint),
             x: series.points.iter().map(|point| point.0).collect(),
             y: series.points.iter().map(|point| point.1).collect(),
             errors: series.errors.clone(),
@@ -374,7 +381,7 @@ impl LineChart {
 }
 
 fn draw_series(svg: &mut Svg, style: &Style, (index, series, curve): (usize, &Series, &Curve)) {
-    let colour = style.colour(index);
+    let colour = style.tint(index, series.tint);
     let is_loose = series.shape == Shape::Points;
     let width_px = if index < COLOURS { style.stroke_px } else { style.stroke_px * 0.4 };
     let stroke = if is_loose { "none".to_owned() } else { escape(colour) };
@@ -388,7 +395,14 @@ fn draw_series(svg: &mut Svg, style: &Style, (index, series, curve): (usize, &Se
     if is_loose || is_few {
         for &(x, y) in curve.corners() {
             let radius = style.font_px * if is_loose { 0.36 } else { 0.24 };
-            draw_symbol(svg, style, index, Some((x as f64 / 100.0, y as f64 / 100.0)), radius, "");
+            draw_symbol(
+                svg,
+                style,
+                (index, series.tint),
+                Some((x as f64 / 100.0, y as f64 / 100.0)),
+                radius,
+                "",
+            );
         }
     }
 }
@@ -397,7 +411,7 @@ fn draw_series(svg: &mut Svg, style: &Style, (index, series, curve): (usize, &Se
 fn draw_symbol(
     svg: &mut Svg,
     style: &Style,
-    index: usize,
+    (index, tint): (usize, Tint),
     place: Option<(f64, f64)>,
     radius: f64,
     more: &str,
@@ -410,7 +424,7 @@ fn draw_symbol(
         num(x),
         num(y),
         num(radius),
-        style.colour(index),
+        style.tint(index, tint),
         style.theme.ground,
         num(0.22)
     ));
