@@ -1,10 +1,12 @@
-//! What the generators share: programs that go round and round, and the kernel's journal and its timer.
+//! What the generators share: programs that go round and round, a file system's journal, and the kernel's writer of dirty
+//! pages.
 
 use std::collections::VecDeque;
 
 use lode_policy::request_oriented::{EventId, LockId};
 use lode_types::{BlockNo, Rng};
 
+use crate::pages::{PageCache, Shared};
 use crate::script::{DataKind, IoTarget, Mode, Primitive, Program, Step, WriteOp};
 
 /// A program that fills its list of operations anew whenever it is empty.
@@ -16,7 +18,7 @@ pub(crate) struct Rounds<F> {
 }
 
 impl<F: FnMut(u64, &mut Rng, &mut VecDeque<Step>) + 'static> Rounds<F> {
-    /// `fill` gets the number of the round.
+    /// `fill` gets the number of the round, and gives at least one operation.
     pub fn boxed(rng: Rng, fill: F) -> Box<dyn Program> {
         Box::new(Rounds { ops: VecDeque::new(), rng, round: 0, fill })
     }
@@ -37,21 +39,34 @@ pub(crate) fn about_ns(mean_us: u64, rng: &mut Rng) -> u64 {
     mean_us * 500 + rng.below(mean_us * 1000 + 1)
 }
 
-/// Nanoseconds of microseconds, as processor time.
+/// Time on a processor, in microseconds.
 pub(crate) fn cpu_us(us: u64) -> Step {
     Step::Cpu { ns: us * 1000 }
 }
 
-/// A file system's journal, like ext4's with jbd2 in ordered mode.
+/// Time without one.
+pub(crate) fn sleep_us(us: u64) -> Step {
+    Step::Sleep { ns: us * 1000 }
+}
+
+/// One block of a file's data.
+pub(crate) fn page_write(tag: Option<u32>, page: BlockNo, sync: bool) -> Step {
+    Step::Write(WriteOp { tag, first_block: page, blocks: 1, sync, waits: false, data: DataKind::Db })
+}
+
+/// A file system's journal, like ext4's with jbd2 in ordered mode. It has buffers of metadata, numbered from 0: those of
+/// files' inodes, and that of the map of free blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Journal {
     /// Held shared while something is changed in the transaction, alone while it is closed.
     pub transaction: LockId,
     /// Asks for a commit.
     pub commit: EventId,
-    /// Files have inode buffers with the tags from 0 to below this.
-    pub files: u32,
-    /// Where the journal lies, and how long it is.
+    /// Buffers of metadata.
+    pub buffers: u32,
+    /// Writes of a buffer to the journal have the tags from here on, then follow those of its writes to its place.
+    pub first_tag: u32,
+    /// Where the journal lies, and how long it is. Then come the places of the buffers.
     pub first_block: BlockNo,
     /// Blocks of it.
     pub blocks: u64,
@@ -60,11 +75,16 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
+    /// Tags from the first on that it uses.
+    pub fn tags(buffers: u32) -> u32 {
+        2 * buffers
+    }
+
     /// The journal's own process: it closes the transaction, waits for the data that it orders, writes the changed buffers
     /// to the journal, which nobody may change meanwhile, and the commit record; then who asked goes on.
     pub fn program(self, rng: Rng) -> Box<dyn Program> {
-        // A buffer of each file, a descriptor and the commit record.
-        let length = u64::from(self.files) + 2;
+        // A descriptor, the buffers and the commit record.
+        let length = u64::from(self.buffers) + 2;
         Rounds::boxed(rng, move |round, _, ops| {
             let first = self.first_block + round * length % (self.blocks / length * length);
             let write = |tag, at: u64, waits| {
@@ -85,7 +105,10 @@ impl Journal {
                 ops.push_back(Step::WaitIo { target: IoTarget::Tag(tag), primitive: Primitive::LockPage });
             }
             ops.push_back(write(None, 0, false));
-            ops.extend((0..self.files).map(|file| write(Some(file), 1 + u64::from(file), false)));
+            ops.extend(
+                (0..self.buffers)
+                    .map(|buffer| write(Some(self.first_tag + buffer), 1 + u64::from(buffer), false)),
+            );
             ops.push_back(Step::Fsync);
             ops.push_back(write(None, length - 1, true));
             ops.push_back(Step::Deliver { event: self.commit });
@@ -95,17 +118,104 @@ impl Journal {
     /// Asks for a commit every so often.
     pub fn timer(self, interval_us: u64, rng: Rng) -> Box<dyn Program> {
         Rounds::boxed(rng, move |_, _, ops| {
-            ops.extend([cpu_us(interval_us), Step::Call { event: self.commit }]);
+            ops.extend([sleep_us(interval_us), Step::Call { event: self.commit }]);
         })
     }
 
-    /// Changes a file's inode buffer, as a write to the file does.
-    pub fn change(self, file: u32, ops: &mut VecDeque<Step>) {
+    /// Changes a buffer in a transaction of its own, as a write to a file does with its inode.
+    pub fn change(self, buffer: u32, ops: &mut VecDeque<Step>) {
+        ops.push_back(Step::Lock { lock: self.transaction, mode: Mode::Read });
+        self.change_within(buffer, ops);
+        ops.push_back(Step::Unlock { lock: self.transaction });
+    }
+
+    /// Changes a buffer in the transaction that the process is part of: when nobody writes it to its place, nor to the
+    /// journal.
+    pub fn change_within(self, buffer: u32, ops: &mut VecDeque<Step>) {
+        let (shadow, in_place) = (self.first_tag + buffer, self.first_tag + self.buffers + buffer);
         ops.extend([
-            Step::Lock { lock: self.transaction, mode: Mode::Read },
-            Step::WaitIo { target: IoTarget::Tag(file), primitive: Primitive::ShadowBuffer },
+            Step::WaitIo { target: IoTarget::Tag(in_place), primitive: Primitive::LockBuffer },
+            Step::WaitIo { target: IoTarget::Tag(shadow), primitive: Primitive::ShadowBuffer },
             cpu_us(5),
-            Step::Unlock { lock: self.transaction },
         ]);
+    }
+
+    /// Writes all buffers to their places; nobody waits.
+    fn write_in_place(self, ops: &mut VecDeque<Step>) {
+        ops.extend((0..self.buffers).map(|buffer| {
+            Step::Write(WriteOp {
+                tag: Some(self.first_tag + self.buffers + buffer),
+                first_block: self.first_block + self.blocks + u64::from(buffer),
+                blocks: 1,
+                sync: false,
+                waits: false,
+                data: DataKind::Metadata,
+            })
+        }));
+    }
+}
+
+/// How the kernel's writer goes about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Writeback {
+    /// It looks every so often.
+    pub interval_us: u64,
+    /// It writes what has been dirty for so many rounds.
+    pub old_rounds: u64,
+    /// Requests that a queue of the kernel takes at most.
+    pub depth: usize,
+    /// Pages of a file that it writes in one transaction.
+    pub transaction_pages: usize,
+}
+
+impl Writeback {
+    /// The kernel's writer of files' pages, each of which has an inode buffer of its number, a semaphore of its blocks from
+    /// `first_data_sem` on, and blocks that are given to it in the buffer `free_map`. While it hands pages to the disk's
+    /// queue it is part of a transaction (ext4 in Linux 3.12), however long the queue is full.
+    pub fn program(
+        self,
+        cache: Shared<PageCache>,
+        journal: Journal,
+        first_data_sem: LockId,
+        free_map: u32,
+        rng: Rng,
+    ) -> Box<dyn Program> {
+        Rounds::boxed(rng, move |round, _, ops| {
+            // Every other round only sleeps, so that pages are looked for when it is over.
+            if round.is_multiple_of(2) {
+                ops.push_back(sleep_us(self.interval_us));
+                return;
+            }
+            if (round / 2).is_multiple_of(self.old_rounds.max(1)) {
+                journal.write_in_place(ops);
+            }
+            for (file, pages) in cache.borrow_mut().take_old(self.old_rounds).into_iter().enumerate() {
+                for part in pages.chunks(self.transaction_pages) {
+                    self.write_pages(part, file as u32, journal, first_data_sem, free_map, ops);
+                }
+            }
+            ops.push_back(Step::Fsync);
+        })
+    }
+
+    fn write_pages(
+        self,
+        pages: &[BlockNo],
+        file: u32,
+        journal: Journal,
+        first_data_sem: LockId,
+        free_map: u32,
+        ops: &mut VecDeque<Step>,
+    ) {
+        ops.push_back(Step::Lock { lock: journal.transaction, mode: Mode::Read });
+        journal.change_within(file, ops);
+        ops.push_back(Step::Lock { lock: first_data_sem + file, mode: Mode::Write });
+        journal.change_within(free_map, ops);
+        ops.push_back(Step::Unlock { lock: first_data_sem + file });
+        for queue in pages.chunks(self.depth) {
+            ops.extend(queue.iter().map(|&page| page_write(journal.ordered_tag, page, false)));
+            ops.push_back(Step::Fsync);
+        }
+        ops.push_back(Step::Unlock { lock: journal.transaction });
     }
 }

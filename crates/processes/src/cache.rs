@@ -35,18 +35,22 @@ pub(crate) struct Cache {
     entries: HashMap<BlockNo, Entry>,
     /// Blocks at rest, in order of becoming so.
     clean: BTreeMap<u64, BlockNo>,
-    dirty: BTreeMap<u64, BlockNo>,
+    /// Of each disk.
+    dirty: [BTreeMap<u64, BlockNo>; 2],
+    second_disk: BlockNo,
     dirty_blocks: usize,
     next_place: u64,
 }
 
 impl Cache {
-    pub fn new(capacity_blocks: usize) -> Cache {
+    /// Blocks from `second_disk` on are those of another disk.
+    pub fn new(capacity_blocks: usize, second_disk: BlockNo) -> Cache {
         Cache {
             capacity_blocks,
             entries: HashMap::new(),
             clean: BTreeMap::new(),
-            dirty: BTreeMap::new(),
+            dirty: Default::default(),
+            second_disk,
             dirty_blocks: 0,
             next_place: 0,
         }
@@ -123,9 +127,9 @@ impl Cache {
         }
     }
 
-    /// The dirty block at rest that has been so longest and may go, from now on being destaged.
-    pub fn take_to_destage(&mut self, may_go: impl Fn(BlockNo) -> bool) -> Option<BlockNo> {
-        let block = self.dirty.values().copied().find(|&block| may_go(block))?;
+    /// The dirty block of a disk, 0 or 1, that has been at rest longest and may go, from now on being destaged.
+    pub fn take_to_destage(&mut self, disk: usize, may_go: impl Fn(BlockNo) -> bool) -> Option<BlockNo> {
+        let block = self.dirty[disk].values().copied().find(|&block| may_go(block))?;
         self.change(block, |entry| entry.destaging = true);
         Some(block)
     }
@@ -145,10 +149,11 @@ impl Cache {
 
     /// Changes an entry and puts it where it belongs then.
     fn change(&mut self, block: BlockNo, change: impl FnOnce(&mut Entry)) {
+        let disk = usize::from(block >= self.second_disk);
         let Some(entry) = self.entries.get_mut(&block) else { return };
         match entry.listed.take() {
             Some((List::Clean, place)) => self.clean.remove(&place),
-            Some((List::Dirty, place)) => self.dirty.remove(&place),
+            Some((List::Dirty, place)) => self.dirty[disk].remove(&place),
             None => None,
         };
         self.dirty_blocks -= usize::from(entry.dirty);
@@ -167,7 +172,7 @@ impl Cache {
         entry.listed = Some((list, place));
         match list {
             List::Clean => self.clean.insert(place, block),
-            List::Dirty => self.dirty.insert(place, block),
+            List::Dirty => self.dirty[disk].insert(place, block),
         };
     }
 }
@@ -178,13 +183,13 @@ mod tests {
 
     #[test]
     fn room_comes_from_clean_copies_only() {
-        let mut cache = Cache::new(2);
+        let mut cache = Cache::new(2, 100);
         assert!(cache.reserve(&[1, 2]));
         assert!(!cache.reserve(&[3]));
         cache.written(1, 1, true);
         cache.written(2, 1, true);
         assert!(!cache.reserve(&[3]), "both are dirty");
-        assert_eq!(cache.take_to_destage(|block| block != 1), Some(2));
+        assert_eq!(cache.take_to_destage(0, |block| block != 1), Some(2));
         cache.destaged(2, 1);
         assert!(!cache.reserve(&[2, 3]), "2 cannot make room for its own write");
         assert!(cache.reserve(&[3]));
@@ -193,12 +198,12 @@ mod tests {
 
     #[test]
     fn the_newest_version_counts_whatever_comes_last() {
-        let mut cache = Cache::new(2);
+        let mut cache = Cache::new(2, 100);
         assert!(cache.reserve(&[1]) && cache.reserve(&[1]));
         cache.written(1, 9, true);
         cache.written(1, 5, true);
         assert_eq!(cache.dirty_version(1), Some(9));
-        assert_eq!(cache.take_to_destage(|_| true), Some(1));
+        assert_eq!(cache.take_to_destage(0, |_| true), Some(1));
         assert!(cache.reserve(&[1]));
         cache.written(1, 12, true);
         cache.destaged(1, 9);
@@ -208,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_failed_write_leaves_nothing() {
-        let mut cache = Cache::new(1);
+        let mut cache = Cache::new(1, 100);
         assert!(cache.reserve(&[1]));
         cache.written(1, 3, false);
         assert!(!cache.must_take(1));

@@ -6,13 +6,17 @@
 //!
 //! # What is modelled, and what is not
 //!
-//! * Reads never reach the devices: the paper warms the page cache first. There are as many processors as processes.
+//! * Reads never reach the devices: the paper warms the page cache first. Processors are shared in slices of time.
 //! * The cache is one device, a map and a list of dirty blocks. When more than a share of it is dirty, the oldest are
 //!   destaged: a read of the cache, then a write of the disk, which compete with everything else.
+//! * The map lies on the cache as well: a write is complete when its entries are. Entries of one block of the map that come
+//!   while it is being written are written together. A destage does not wait for its entry.
+//! * A disk turns, has one head, and serves of the oldest commands that wait the one that it reaches soonest. Neither disks nor
+//!   the kernel's queues ever refuse a command.
 //! * A write to the disk waits for an older one of the same block. A block that is newer in the cache than on the disk is
 //!   never written to the disk around the cache.
 //! * A power cut keeps, of every block that was being written, the old or the new contents. Devices have no volatile
-//!   cache. The map's own writes are not modelled.
+//!   cache.
 //!
 //! It must not know the engine, the schemes, real files or devices.
 
@@ -22,25 +26,33 @@ mod background;
 mod cache;
 mod device;
 mod io;
+mod machine;
+mod map;
+mod pages;
 mod postgres;
+mod processors;
 mod recovery;
 mod redis;
 mod report;
 mod script;
+mod settings;
 mod sync;
+mod text;
 mod world;
 
-pub use device::DeviceModel;
+pub use device::{DeviceModel, Platter};
+pub use machine::{CacheKind, MachineSettings};
 pub use postgres::PostgresSettings;
 pub use recovery::{PowerCut, cut_power};
 pub use redis::RedisSettings;
-pub use report::{Latency, Reasons, RequestsReport, WaitReport, WriteCounts};
+pub use report::{DeviceReport, Latency, Reasons, RequestsReport, WaitReport, WriteCounts};
 pub use script::{
     DataKind, EventInfo, IoTarget, MAX_CPU_NS, MAX_SCRIPT_ITEMS, MAX_WRITE_BLOCKS, Mode, Primitive, Program,
     Script, Step, WriteOp,
 };
+pub use text::{MAX_TEXT_STEPS, ScriptText, TextError};
 
-use lode_policy::request_oriented::{AdmissionOptions, ProcessId};
+use lode_policy::request_oriented::{AdmissionOptions, Object, ProcessId};
 
 /// Largest cache, in blocks: 64 GiB of 4 KiB.
 pub const MAX_CACHE_BLOCKS: usize = 1 << 24;
@@ -65,6 +77,8 @@ pub enum RequestsError {
     BadOp {
         /// Whose operation.
         process: ProcessId,
+        /// Which of its operations, from 0.
+        step: u64,
         /// What it tries.
         what: &'static str,
     },
@@ -77,22 +91,44 @@ pub enum RequestsError {
         /// Which.
         process: ProcessId,
     },
-    /// Nobody can go on.
-    #[error("Processes {processes:?} wait for each other; correct the script")]
+    /// Processes wait for each other.
+    #[error("Processes {} wait for each other; correct the script", processes(.cycle))]
     Deadlock {
+        /// Each waits for the next, the last for the first.
+        cycle: Vec<Stuck>,
+    },
+    /// Nobody can go on, and nobody is going to let these.
+    #[error("Processes {} wait for what never comes; correct the script", processes(.stuck))]
+    WaitsForEver {
         /// Those that wait.
-        processes: Vec<ProcessId>,
+        stuck: Vec<Stuck>,
     },
     /// A setting is outside its range.
-    #[error("'{key}' cannot be {value}: it takes {range}")]
+    #[error("'{key}' cannot be {value}: it takes {} to {}", .allowed.start(), .allowed.end())]
     BadSetting {
         /// Which.
         key: &'static str,
         /// What it is.
         value: u64,
         /// What it may be.
-        range: &'static str,
+        allowed: std::ops::RangeInclusive<u64>,
     },
+}
+
+/// A process that cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Which.
+    pub process: ProcessId,
+    /// In which of its operations, from 0.
+    pub step: u64,
+    /// What it waits for.
+    pub object: Object,
+}
+
+fn processes(stuck: &[Stuck]) -> String {
+    let numbers: Vec<String> = stuck.iter().map(|stuck| stuck.process.to_string()).collect();
+    numbers.join(", ")
 }
 
 /// Refuses a value outside a range.
@@ -100,12 +136,11 @@ pub(crate) fn check(
     key: &'static str,
     value: u64,
     allowed: std::ops::RangeInclusive<u64>,
-    range: &'static str,
 ) -> Result<(), RequestsError> {
-    if allowed.contains(&value) { Ok(()) } else { Err(RequestsError::BadSetting { key, value, range }) }
+    if allowed.contains(&value) { Ok(()) } else { Err(RequestsError::BadSetting { key, value, allowed }) }
 }
 
-/// The machine below the processes.
+/// How to run a script.
 #[derive(Clone, Copy, Debug)]
 pub struct RunConfig {
     /// What is admitted.
@@ -116,12 +151,8 @@ pub struct RunConfig {
     pub cache: DeviceModel,
     /// Each disk.
     pub disk: DeviceModel,
-    /// Destaging starts when more than this share of the cache is dirty.
-    pub dirty_percent: u32,
-    /// Blocks being destaged at a time.
-    pub destages: u32,
-    /// In how many of a hundred cases the cache fails a write that was issued again.
-    pub reissue_failures_percent: u64,
+    /// All else of the machine.
+    pub machine: MachineSettings,
     /// Everything random follows from it.
     pub seed: u64,
     /// When the simulation ends, if the script does not end before.
@@ -131,17 +162,14 @@ pub struct RunConfig {
 }
 
 impl RunConfig {
-    /// A ramdisk of 512 MiB before 10K disks, for 60 s of which the first ten do not count. Destaging starts at 20 %
-    /// (FlashCache's default as recalled), 32 blocks at a time [assumed].
-    pub fn new(admission: AdmissionOptions) -> RunConfig {
+    /// A cache of 512 MiB before this machine's disks, for 60 s of which the first ten do not count.
+    pub fn new(admission: AdmissionOptions, machine: MachineSettings, kind: CacheKind) -> RunConfig {
         RunConfig {
             admission,
             cache_blocks: 131_072,
-            cache: DeviceModel::RAM,
-            disk: DeviceModel::DISK_10K,
-            dirty_percent: 20,
-            destages: 32,
-            reissue_failures_percent: 0,
+            cache: machine.cache(kind),
+            disk: machine.disk(),
+            machine,
             seed: 1,
             end_ns: 60_000_000_000,
             warm_up_ns: 10_000_000_000,

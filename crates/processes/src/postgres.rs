@@ -1,145 +1,184 @@
-//! A database like PostgreSQL before ext4, after the paper's sections 2, 3.2 and 6: backends that commit through one log, a
-//! checkpointer that writes in bursts, the kernel's writer of dirty pages and its journal. It is a model: what happens how
-//! often is chosen so that the mix of writes is near the paper's table 1.
+//! A database like PostgreSQL 9.2 before two ext4 file systems of Linux 3.12, after the paper's sections 2, 3.2, 6 and 7.1:
+//! backends that commit in groups through one log, a checkpointer, writers of the pool and of the log, the kernel's writer of
+//! dirty pages, and a journal for each file system. It is a model.
+//!
+//! What waits for what: a write to a file holds its mutex, and changes its inode's buffer within a transaction of the
+//! journal (`mutex_lock`, `wait_transaction_locked`, `lock_buffer`, `sleep_on_shadow_bh`), looks up its blocks
+//! (`down_read`), and waits for the page (`lock_page`). A checkpoint hands its pages to the kernel, then makes file by file
+//! durable: what is dirty yet is written synchronously, then the journal commits, while the file's mutex is held.
 
 use std::collections::VecDeque;
 
 use lode_types::Rng;
 
-use crate::background::{Journal, Rounds, about_ns, cpu_us};
-use crate::script::{DataKind, EventInfo, IoTarget, Mode, Primitive, Program, Script, Step, WriteOp};
-use crate::{MAX_SCRIPT_ITEMS, RequestsError, check};
+use crate::background::{Journal, Rounds, Writeback, about_ns, cpu_us, page_write, sleep_us};
+use crate::pages::{PageCache, Pool, Shared, shared};
+use crate::script::{EventInfo, IoTarget, Mode, Primitive, Program, Script, Step};
+use crate::settings::numbers;
+use crate::{MAX_SCRIPT_ITEMS, RequestsError};
 
-/// How the model works. Values are [assumed] where nothing else is said.
-#[derive(Clone, Copy, Debug)]
-pub struct PostgresSettings {
-    /// Processes that serve requests, one transaction after the other. 24 (paper, section 7.2).
-    pub backends: u32,
-    /// Mean processor time of a transaction, in microseconds. 30,000: 24 of them keep 8 processors busy with 10 ms each.
-    pub transaction_cpu_us: u64,
-    /// Pages of the database. 262,144 of 4 KiB: 1 GiB (paper, section 7.2: about 1 GB).
-    pub pages: u64,
-    /// Pages among these that half of all writes go to. 4,096.
-    pub hot_pages: u64,
-    /// Files, each with a mutex. 8.
-    pub files: u32,
-    /// Dirty pages that a transaction gives to the kernel, in a hundred transactions. 50.
-    pub evictions_percent: u64,
-    /// Blocks that a commit writes to the log. 2: a log page of 8 KiB.
-    pub commit_blocks: u32,
-    /// Transactions of each backend between two checkpoints. 50.
-    pub checkpoint_transactions: u64,
-    /// Pages that the checkpointer writes, in a hundred transactions. 78: table 1, for each write of the log.
-    pub checkpoint_percent: u64,
-    /// Pages that it writes while it holds a file's mutex. 8.
-    pub checkpoint_run: u64,
-    /// Pages that the kernel's writer writes, in a hundred transactions. 46: table 1, likewise.
-    pub writeback_percent: u64,
-    /// Time between commits of the journal that nobody asked for, in microseconds. 5,000,000 (ext4's default).
-    pub journal_interval_us: u64,
-    /// Time between writes of the log writer, in microseconds. 200,000 (PostgreSQL's default).
-    pub log_writer_interval_us: u64,
-    /// Everything random follows from it.
-    pub seed: u64,
-}
-
-impl Default for PostgresSettings {
-    fn default() -> PostgresSettings {
-        PostgresSettings {
-            backends: 24,
-            transaction_cpu_us: 30_000,
-            pages: 262_144,
-            hot_pages: 4_096,
-            files: 8,
-            evictions_percent: 50,
-            commit_blocks: 2,
-            checkpoint_transactions: 50,
-            checkpoint_percent: 78,
-            checkpoint_run: 8,
-            writeback_percent: 46,
-            journal_interval_us: 5_000_000,
-            log_writer_interval_us: 200_000,
-            seed: 1,
-        }
+numbers! {
+    /// How the model works.
+    PostgresSettings, "postgres" {
+        backends = 24, 1..=4096, "processes that serve requests, one transaction after the other", "paper, section 7.2: 24 clients";
+        transaction_cpu_us = 3000, 1..=60000000, "mean processor time of a transaction, in microseconds", "assumed; processors must be half idle without a cache, as with one the paper's PostgreSQL is 1.99 times as fast";
+        think_us = 0, 0..=60000000, "mean time between a client's transactions, in microseconds, network included", "assumed: the paper leaves the network out";
+        pages = 262144, 1024..=1073741824, "pages of the database, of 4 KiB", "paper, section 7.2: about 1 GB";
+        hot_pages = 4096, 1..=1073741824, "pages among these that half of all changes go to", "assumed";
+        files = 8, 1..=1024, "files of the database, each with a mutex", "assumed";
+        dirtied_percent = 600, 0..=10000, "pages that a transaction changes, in a hundred transactions", "table 1: data written for each write of the log";
+        evictions_percent = 50, 0..=1000, "changed pages that a transaction itself gives to the kernel, in a hundred transactions", "assumed";
+        writer_interval_us = 200000, 1000..=3600000000, "microseconds between rounds of the writer of the pool", "PostgreSQL: 200 ms";
+        writer_pages = 100, 0..=10000, "pages that it gives to the kernel in a round, at most", "PostgreSQL: 100";
+        commit_blocks = 2, 1..=64, "blocks that a commit writes to the log; commits of a group write theirs together, 64 at most", "PostgreSQL: the log's page of 8 KiB, as far as it is filled";
+        segment_commits = 4096, 1..=1000000000, "commits after which a new file of the log is begun and made durable", "PostgreSQL: 16 MiB; 4 KiB of new log a commit is assumed";
+        checkpoint_commits = 65536, 1..=1000000000, "commits between two checkpoints", "paper, section 7.2: 256 MB of log, likewise";
+        checkpoint_target_percent = 50, 1..=100, "per cent of these commits by which a checkpoint has handed its pages to the kernel", "PostgreSQL: checkpoint_completion_target of 0.5";
+        log_writer_interval_us = 200000, 1000..=3600000000, "microseconds between writes of the log writer", "PostgreSQL: 200 ms";
+        journal_interval_us = 5000000, 1000..=3600000000, "microseconds between commits of a journal that nobody asked for", "ext4: 5 s";
+        flush_interval_us = 5000000, 1000..=3600000000, "microseconds between rounds of the kernel's writer", "Linux: 5 s";
+        flush_old_rounds = 6, 0..=1000000, "rounds that a page is dirty before the kernel writes it", "Linux: 30 s";
+        flush_depth = 128, 1..=4096, "writes that the kernel's writer has under way at most", "Linux: 128 requests of a queue";
+        flush_transaction_pages = 1024, 1..=65536, "pages of a file that it writes in one transaction", "Linux: 4 MiB a turn";
     }
 }
 
 const CHECKPOINT: u32 = 0;
-const WRITEBACK: u32 = 1;
-const COMMIT: u32 = 2;
-/// A backend signals the kernel's writer once in so many transactions.
-const WRITEBACK_TRANSACTIONS: u64 = 10;
+const COMMIT: u32 = 1;
+const LOG_COMMIT: u32 = 2;
+const EVENTS: usize = 3;
+
 const WAL: u32 = 0;
 const TRANSACTION: u32 = 1;
-const FIRST_FILE: u32 = 2;
+const LOG_TRANSACTION: u32 = 2;
+const LOG_FILE: u32 = 3;
+const FIRST_FILE: u32 = 4;
+
+/// Buffers of the log's journal: the inode of its file.
+const LOG_BUFFERS: u32 = 1;
 const JOURNAL_BLOCKS: u64 = 32_768;
 const LOG_FIRST_BLOCK: u64 = 1 << 32;
 /// 256 MiB: what triggers a checkpoint in the paper, and so at least as long as the log.
 const LOG_BLOCKS: u64 = 65_536;
+/// How long a checkpoint sleeps that is ahead of its schedule (PostgreSQL).
+const CHECKPOINT_SLEEP_US: u64 = 100_000;
+
+/// What the processes share: the database's changed pages and the kernel's.
+#[derive(Clone)]
+struct Pages {
+    pool: Shared<Pool>,
+    cache: Shared<PageCache>,
+    commits: Shared<u64>,
+}
+
+/// Where a checkpoint is.
+enum Phase {
+    Waits,
+    Due,
+    /// So many of its pages are written since that commit.
+    HandsOver {
+        dirty: Vec<u64>,
+        written: usize,
+        since_commit: u64,
+    },
+    /// It makes this file durable.
+    Syncs(u32),
+}
 
 impl PostgresSettings {
-    /// The processes of this database.
+    /// The processes of this database. Everything random follows from the seed.
     ///
     /// # Errors
     /// When a setting is outside its range.
-    pub fn script(&self) -> Result<Script, RequestsError> {
-        check("clients", self.backends.into(), 1..=4096, "1 to 4096")?;
-        check("transaction_cpu_us", self.transaction_cpu_us, 1..=60_000_000, "1 to 60000000")?;
-        check("pages", self.pages, 1024..=1 << 30, "1024 to 1073741824")?;
-        check("hot_pages", self.hot_pages, 1..=self.pages, "1 to the number of pages")?;
-        check("files", self.files.into(), 1..=1024, "1 to 1024")?;
-        check("commit_blocks", self.commit_blocks.into(), 1..=64, "1 to 64")?;
-        check("checkpoint_transactions", self.checkpoint_transactions, 1..=1_000_000, "1 to 1000000")?;
-        check("checkpoint_run", self.checkpoint_run, 1..=4096, "1 to 4096")?;
-        for (key, value) in [
-            ("evictions_percent", self.evictions_percent),
-            ("checkpoint_percent", self.checkpoint_percent),
-            ("writeback_percent", self.writeback_percent),
-        ] {
-            check(key, value, 0..=1000, "0 to 1000")?;
-        }
-        for (key, value) in [
-            ("journal_interval_us", self.journal_interval_us),
-            ("log_writer_interval_us", self.log_writer_interval_us),
-        ] {
-            check(key, value, 1000..=3_600_000_000, "1000 to 3600000000")?;
-        }
-        let mut seeds = Rng::new(self.seed);
+    pub fn script(&self, seed: u64) -> Result<Script, RequestsError> {
+        self.check()?;
+        crate::check("hot_pages", self.hot_pages, 1..=self.pages)?;
+        let mut seeds = Rng::new(seed);
         let mut rng = || Rng::new(seeds.bits());
-        let journal = self.journal();
-        let mut programs: Vec<Box<dyn Program>> = (0..self.backends).map(|_| self.backend(rng())).collect();
+        let pages = Pages {
+            pool: shared(Pool::default()),
+            cache: shared(PageCache::new(self.files)),
+            commits: shared(0),
+        };
+        self.dirty_before(&pages, &mut rng());
+        let (journal, log_journal) = (self.journal(), self.log_journal());
+        let mut programs: Vec<Box<dyn Program>> =
+            (0..self.backends).map(|_| self.backend(pages.clone(), rng())).collect();
         programs.extend([
-            self.checkpointer(rng()),
-            self.writeback(rng()),
+            self.checkpointer(pages.clone(), rng()),
+            self.writer(pages.clone(), rng()),
+            self.writeback().program(pages.cache, journal, self.first_data_sem(), self.free_map(), rng()),
             self.log_writer(rng()),
             journal.timer(self.journal_interval_us, rng()),
+            log_journal.timer(self.journal_interval_us, rng()),
+            log_journal.program(rng()),
             journal.program(rng()),
         ]);
         debug_assert!(programs.len() <= MAX_SCRIPT_ITEMS);
         let jbd2 = programs.len() as u32 - 1;
-        let mut locks = vec![Primitive::WalWriteLock, Primitive::TransactionLocked];
+        let commit = |jbd2| EventInfo { primitive: Primitive::LogWaitCommit, deliverers: vec![jbd2] };
+        let events: [EventInfo; EVENTS] = [
+            EventInfo { primitive: Primitive::Other, deliverers: Vec::new() },
+            commit(jbd2),
+            commit(jbd2 - 1),
+        ];
+        let closed = Primitive::TransactionLocked;
+        let mut locks = vec![Primitive::WalWriteLock, closed, closed, Primitive::Mutex];
         locks.extend((0..self.files).map(|_| Primitive::Mutex));
-        let idle = || EventInfo { primitive: Primitive::Other, deliverers: Vec::new() };
-        let commit = EventInfo { primitive: Primitive::LogWaitCommit, deliverers: vec![jbd2] };
+        locks.extend((0..self.files).map(|_| Primitive::DownRead));
         Ok(Script {
             programs,
             locks,
-            events: vec![idle(), idle(), commit],
-            tags: self.files,
+            events: Vec::from(events),
+            tags: log_journal.first_tag + Journal::tags(LOG_BUFFERS),
             log_first_block: LOG_FIRST_BLOCK,
             log_blocks: LOG_BLOCKS,
             separate_log_disk: true,
         })
     }
 
+    /// The buffer of the map of free blocks comes after those of the files.
+    fn free_map(&self) -> u32 {
+        self.files as u32
+    }
+
+    fn first_data_sem(&self) -> u32 {
+        FIRST_FILE + self.files as u32
+    }
+
     fn journal(&self) -> Journal {
+        let buffers = self.free_map() + 1;
         Journal {
             transaction: TRANSACTION,
             commit: COMMIT,
-            files: self.files,
+            buffers,
+            first_tag: 1,
             first_block: self.pages,
             blocks: JOURNAL_BLOCKS,
+            ordered_tag: Some(0),
+        }
+    }
+
+    /// Of the file system on the log's disk. Its file is as long as it will be, so that no data is ordered.
+    fn log_journal(&self) -> Journal {
+        let before = self.journal();
+        Journal {
+            transaction: LOG_TRANSACTION,
+            commit: LOG_COMMIT,
+            buffers: LOG_BUFFERS,
+            first_tag: before.first_tag + Journal::tags(before.buffers),
+            first_block: LOG_FIRST_BLOCK + LOG_BLOCKS,
+            blocks: JOURNAL_BLOCKS,
             ordered_tag: None,
+        }
+    }
+
+    fn writeback(&self) -> Writeback {
+        Writeback {
+            interval_us: self.flush_interval_us,
+            old_rounds: self.flush_old_rounds,
+            depth: self.flush_depth as usize,
+            transaction_pages: self.flush_transaction_pages as usize,
         }
     }
 
@@ -147,110 +186,184 @@ impl PostgresSettings {
         if rng.chance(50) { rng.below(self.hot_pages) } else { rng.below(self.pages) }
     }
 
+    fn file_of(&self, page: u64) -> u32 {
+        // Files lie one behind the other.
+        (page * self.files / self.pages) as u32
+    }
+
     /// So many in a hundred cases; several when it is more than a hundred.
     fn times(percent: u64, rng: &mut Rng) -> u64 {
         percent / 100 + u64::from(rng.chance(percent % 100))
     }
 
+    /// The run begins with a checkpoint, of what was changed since the one before; what went to the kernel in its last
+    /// rounds is dirty there.
+    fn dirty_before(&self, pages: &Pages, rng: &mut Rng) {
+        let mut pool = pages.pool.borrow_mut();
+        let kept_percent = self.dirtied_percent.saturating_sub(self.evictions_percent);
+        for _ in 0..self.checkpoint_commits.min(self.pages) * kept_percent / 100 {
+            pool.dirty(self.page(rng));
+        }
+        let mut cache = pages.cache.borrow_mut();
+        for _ in 0..self.checkpoint_commits.min(self.pages) * self.evictions_percent / 100 {
+            let page = self.page(rng);
+            cache.dirty(self.file_of(page) as usize, page);
+        }
+    }
+
     /// A critical process: transactions, whose last step is to make their log durable.
-    fn backend(&self, rng: Rng) -> Box<dyn Program> {
-        let (settings, journal) = (*self, self.journal());
+    fn backend(&self, pages: Pages, rng: Rng) -> Box<dyn Program> {
+        let (settings, log_journal) = (*self, self.log_journal());
         Rounds::boxed(rng, move |round, rng, ops| {
             if round == 0 {
                 ops.push_back(Step::SetCritical(true));
                 // So that they do not all come at once.
-                ops.push_back(Step::Cpu { ns: rng.below(settings.transaction_cpu_us * 1000) });
+                ops.push_back(Step::Sleep { ns: rng.below(settings.transaction_cpu_us * 1000) });
+            }
+            if settings.think_us > 0 {
+                ops.push_back(Step::Sleep { ns: about_ns(settings.think_us, rng) });
             }
             ops.push_back(Step::RequestBegin);
             ops.push_back(Step::Cpu { ns: about_ns(settings.transaction_cpu_us, rng) });
-            for _ in 0..Self::times(settings.evictions_percent, rng) {
+            for _ in 0..Self::times(settings.dirtied_percent, rng) {
                 let page = settings.page(rng);
-                settings.evict(page, journal, ops);
+                pages.pool.borrow_mut().dirty(page);
             }
-            ops.extend([
-                Step::LockOrJoin { lock: WAL, skip_ops: 2 },
-                Step::Append { blocks: settings.commit_blocks },
-                Step::Unlock { lock: WAL },
-                Step::RequestEnd { requests: 1 },
-            ]);
-            let due = |every| (round + 1).is_multiple_of(every);
-            if due(WRITEBACK_TRANSACTIONS) {
-                ops.push_back(Step::Signal { event: WRITEBACK });
+            for _ in 0..Self::times(settings.evictions_percent, rng) {
+                let evicted = pages.pool.borrow_mut().take_oldest();
+                if let Some(page) = evicted {
+                    settings.give_to_kernel(page, &pages.cache, ops);
+                }
             }
-            if due(settings.checkpoint_transactions) {
+            let mut commits = pages.commits.borrow_mut();
+            *commits += 1;
+            let (new_file, checkpoint) = (
+                commits.is_multiple_of(settings.segment_commits),
+                commits.is_multiple_of(settings.checkpoint_commits),
+            );
+            let log = settings.log_write(settings.commit_blocks as u32, new_file, log_journal);
+            ops.push_back(Step::LockOrJoin { lock: WAL, skip_ops: log.len() as u32 + 1 });
+            ops.extend(log);
+            ops.push_back(Step::Unlock { lock: WAL });
+            ops.push_back(Step::RequestEnd { requests: 1 });
+            if checkpoint {
                 ops.push_back(Step::Signal { event: CHECKPOINT });
             }
         })
     }
 
-    /// A page goes to the kernel: under the file's mutex, when it is not being written.
-    fn evict(&self, page: u64, journal: Journal, ops: &mut VecDeque<Step>) {
-        let file = (page % u64::from(self.files)) as u32;
-        ops.push_back(Step::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
-        journal.change(file, ops);
-        ops.push_back(Step::WaitIo { target: IoTarget::Block(page), primitive: Primitive::LockPage });
-        ops.push_back(cpu_us(5));
-        ops.push_back(Step::Unlock { lock: FIRST_FILE + file });
+    /// What is done while the lock of the log is held: a write to its file, and another one when it is new.
+    fn log_write(&self, blocks: u32, new_file: bool, log_journal: Journal) -> Vec<Step> {
+        let mut ops = VecDeque::from([Step::Lock { lock: LOG_FILE, mode: Mode::Write }]);
+        log_journal.change(0, &mut ops);
+        ops.push_back(Step::Unlock { lock: LOG_FILE });
+        ops.push_back(Step::Append { blocks });
+        if new_file {
+            ops.push_back(Step::Call { event: LOG_COMMIT });
+        }
+        Vec::from(ops)
     }
 
-    /// Writes many pages synchronously, in order and file by file, when every backend has done its share of transactions.
-    fn checkpointer(&self, rng: Rng) -> Box<dyn Program> {
-        let (settings, journal) = (*self, self.journal());
-        let pages = u64::from(self.backends) * self.checkpoint_transactions * self.checkpoint_percent / 100;
+    /// A page goes to the kernel: under the file's mutex, when its metadata and it are not being written.
+    fn give_to_kernel(&self, page: u64, cache: &Shared<PageCache>, ops: &mut VecDeque<Step>) {
+        let file = self.file_of(page);
+        let data_sem = self.first_data_sem() + file;
+        let journal = self.journal();
+        ops.push_back(Step::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
+        ops.push_back(Step::WaitIo { target: IoTarget::Block(page), primitive: Primitive::LockPage });
+        ops.push_back(Step::Lock { lock: TRANSACTION, mode: Mode::Read });
+        journal.change_within(file, ops);
+        ops.push_back(Step::Lock { lock: data_sem, mode: Mode::Read });
+        ops.push_back(cpu_us(5));
+        ops.push_back(Step::Unlock { lock: data_sem });
+        ops.push_back(Step::Unlock { lock: TRANSACTION });
+        ops.push_back(Step::Unlock { lock: FIRST_FILE + file });
+        cache.borrow_mut().dirty(file as usize, page);
+    }
+
+    /// When enough was committed: hands every changed page to the kernel, spread over the commits that follow, makes every
+    /// file durable, and writes its record.
+    fn checkpointer(&self, pages: Pages, rng: Rng) -> Box<dyn Program> {
+        let (settings, log_journal) = (*self, self.log_journal());
+        // The first one is due when the run begins.
+        let mut phase = Phase::Due;
         Rounds::boxed(rng, move |_, rng, ops| {
-            ops.extend((0..settings.backends).map(|_| Step::Wait { event: CHECKPOINT }));
-            let mut dirty: Vec<u64> = (0..pages).map(|_| settings.page(rng)).collect();
-            let file_of = |page: u64| (page % u64::from(settings.files)) as u32;
-            dirty.sort_unstable_by_key(|&page| (file_of(page), page));
-            for of_file in dirty.chunk_by(|a, b| file_of(*a) == file_of(*b)) {
-                let file = file_of(of_file[0]);
-                for run in of_file.chunks(settings.checkpoint_run as usize) {
-                    ops.push_back(Step::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
-                    journal.change(file, ops);
-                    ops.extend(run.iter().map(|&page| page_write(page, true)));
-                    ops.push_back(Step::Unlock { lock: FIRST_FILE + file });
-                    ops.push_back(cpu_us(50));
+            phase = match std::mem::replace(&mut phase, Phase::Due) {
+                Phase::Waits => {
+                    ops.push_back(Step::Wait { event: CHECKPOINT });
+                    Phase::Due
                 }
-            }
-            ops.push_back(Step::Call { event: COMMIT });
-            // The checkpoint's record.
-            ops.extend(log_write(1));
+                Phase::Due => {
+                    ops.push_back(cpu_us(1));
+                    let dirty = pages.pool.borrow_mut().take_all(rng);
+                    Phase::HandsOver { written: 0, since_commit: *pages.commits.borrow(), dirty }
+                }
+                Phase::HandsOver { dirty, written, since_commit } => {
+                    let by_commits =
+                        (settings.checkpoint_commits * settings.checkpoint_target_percent / 100).max(1);
+                    let commits = *pages.commits.borrow() - since_commit;
+                    let due = (dirty.len() as u64 * commits / by_commits).min(dirty.len() as u64) as usize;
+                    for &page in &dirty[written..due.max(written)] {
+                        settings.give_to_kernel(page, &pages.cache, ops);
+                    }
+                    ops.push_back(sleep_us(CHECKPOINT_SLEEP_US));
+                    if due < dirty.len() {
+                        Phase::HandsOver { written: due.max(written), dirty, since_commit }
+                    } else {
+                        Phase::Syncs(0)
+                    }
+                }
+                Phase::Syncs(file) if file < settings.files as u32 => {
+                    settings.make_durable(file, &pages.cache, ops);
+                    Phase::Syncs(file + 1)
+                }
+                Phase::Syncs(_) => {
+                    ops.extend(settings.critical_log_write(1, log_journal));
+                    Phase::Waits
+                }
+            };
         })
     }
 
-    /// The kernel's writer: pages that nobody waits for, unless somebody wants to change one of them.
-    fn writeback(&self, rng: Rng) -> Box<dyn Program> {
+    /// What is dirty yet of a file is written synchronously, then the journal commits, under the file's mutex.
+    fn make_durable(&self, file: u32, cache: &Shared<PageCache>, ops: &mut VecDeque<Step>) {
+        let dirty = cache.borrow_mut().take_file(file as usize);
+        ops.extend(dirty.iter().map(|&page| page_write(None, page, true)));
+        ops.push_back(Step::Fsync);
+        ops.push_back(Step::Lock { lock: FIRST_FILE + file, mode: Mode::Write });
+        ops.push_back(Step::Call { event: COMMIT });
+        ops.push_back(Step::Unlock { lock: FIRST_FILE + file });
+    }
+
+    /// Gives a few pages to the kernel, so that backends have to do it less often.
+    fn writer(&self, pages: Pages, rng: Rng) -> Box<dyn Program> {
         let settings = *self;
-        let pages = u64::from(self.backends) * WRITEBACK_TRANSACTIONS * self.writeback_percent / 100;
-        Rounds::boxed(rng, move |_, rng, ops| {
-            ops.extend((0..settings.backends).map(|_| Step::Wait { event: WRITEBACK }));
-            let mut dirty: Vec<u64> = (0..pages).map(|_| settings.page(rng)).collect();
-            dirty.sort_unstable();
-            ops.extend(dirty.iter().map(|&page| page_write(page, false)));
-            ops.push_back(Step::Fsync);
+        Rounds::boxed(rng, move |round, _, ops| {
+            ops.push_back(cpu_us(1));
+            if round.is_multiple_of(2) {
+                ops.push_back(sleep_us(settings.writer_interval_us));
+                return;
+            }
+            for _ in 0..settings.writer_pages {
+                let Some(page) = pages.pool.borrow_mut().take_oldest() else { return };
+                settings.give_to_kernel(page, &pages.cache, ops);
+            }
         })
     }
 
     fn log_writer(&self, rng: Rng) -> Box<dyn Program> {
-        let interval_us = self.log_writer_interval_us;
+        let (settings, log_journal) = (*self, self.log_journal());
         Rounds::boxed(rng, move |_, _, ops| {
-            ops.push_back(cpu_us(interval_us));
-            ops.extend(log_write(2));
+            ops.push_back(sleep_us(settings.log_writer_interval_us));
+            ops.extend(settings.critical_log_write(2, log_journal));
         })
     }
-}
 
-fn page_write(page: u64, sync: bool) -> Step {
-    Step::Write(WriteOp { tag: None, first_block: page, blocks: 1, sync, waits: sync, data: DataKind::Db })
-}
-
-/// Whoever holds the lock of the log is critical (paper, section 6).
-fn log_write(blocks: u32) -> [Step; 5] {
-    [
-        Step::Lock { lock: WAL, mode: Mode::Write },
-        Step::SetCritical(true),
-        Step::Append { blocks },
-        Step::SetCritical(false),
-        Step::Unlock { lock: WAL },
-    ]
+    /// Whoever holds the lock of the log is critical (paper, section 6).
+    fn critical_log_write(&self, blocks: u32, log_journal: Journal) -> Vec<Step> {
+        let mut ops = vec![Step::Lock { lock: WAL, mode: Mode::Write }, Step::SetCritical(true)];
+        ops.extend(self.log_write(blocks, false, log_journal));
+        ops.extend([Step::SetCritical(false), Step::Unlock { lock: WAL }]);
+        ops
+    }
 }

@@ -3,49 +3,26 @@
 
 use lode_types::Rng;
 
+use crate::RequestsError;
 use crate::background::{Journal, Rounds, about_ns, cpu_us};
 use crate::script::{DataKind, EventInfo, Mode, Primitive, Program, Script, Step, WriteOp};
-use crate::{RequestsError, check};
+use crate::settings::numbers;
 
-/// How the model works. Values are [assumed] where nothing else is said.
-#[derive(Clone, Copy, Debug)]
-pub struct RedisSettings {
-    /// Independent instances on one disk. 4 (paper, section 7.3).
-    pub instances: u32,
-    /// Clients of each instance, each with one request at a time. 40 (paper, section 7.3).
-    pub clients: u32,
-    /// Processor time of a request, in microseconds. 50.
-    pub request_cpu_us: u64,
-    /// Updates among a hundred requests. 50 (YCSB's workload A; B has 5).
-    pub updates_percent: u64,
-    /// Updates that fill a block of the command log. 4: records of 1 KB (paper, section 7.3).
-    pub updates_per_block: u64,
-    /// Blocks of a snapshot. 32,768: 128 MiB, a fourth of the paper's data set, for shorter runs.
-    pub snapshot_blocks: u64,
-    /// Pause between two snapshots of an instance, in microseconds. 10,000,000.
-    pub snapshot_interval_us: u64,
-    /// Blocks of a write of the kernel's writer. 64.
-    pub writeback_blocks: u32,
-    /// Writes that it has under way at most. 16.
-    pub writeback_depth: u64,
-    /// Everything random follows from it.
-    pub seed: u64,
-}
-
-impl Default for RedisSettings {
-    fn default() -> RedisSettings {
-        RedisSettings {
-            instances: 4,
-            clients: 40,
-            request_cpu_us: 50,
-            updates_percent: 50,
-            updates_per_block: 4,
-            snapshot_blocks: 32_768,
-            snapshot_interval_us: 10_000_000,
-            writeback_blocks: 64,
-            writeback_depth: 16,
-            seed: 1,
-        }
+numbers! {
+    /// How the model works.
+    RedisSettings, "redis" {
+        instances = 4, 1..=1024, "independent instances on one disk", "paper, section 7.3";
+        clients = 40, 1..=4096, "clients of each instance, each with one request at a time", "paper, section 7.3";
+        request_cpu_us = 50, 1..=1000000, "processor time of a request, in microseconds", "assumed";
+        updates_percent = 50, 0..=100, "updates among a hundred requests", "YCSB: 50 of workload A, 5 of B";
+        updates_per_block = 4, 1..=4096, "updates that fill a block of the command log", "paper, section 7.3: records of 1 KB";
+        snapshot_blocks = 131072, 64..=16777216, "blocks of a snapshot", "paper, section 7.3: 0.5 million objects of 1 KB";
+        snapshot_interval_us = 60000000, 1000..=3600000000, "pause between two snapshots of an instance, in microseconds", "Redis: 60 s after 10,000 changes";
+        snapshot_mib_cpu_us = 8000, 1..=1000000, "processor time for a MiB of a snapshot, in microseconds", "assumed: 125 MiB a second";
+        snapshot_tail_blocks = 8, 0..=65536, "blocks of a snapshot that its process itself writes at the end, synchronously", "assumed";
+        writeback_blocks = 64, 1..=64, "blocks of a write of the kernel's writer", "assumed";
+        writeback_depth = 16, 1..=4096, "writes that it has under way at most", "Linux: 4 MiB a turn";
+        journal_interval_us = 5000000, 1000..=3600000000, "microseconds between commits of the journal that nobody asked for", "ext4: 5 s";
     }
 }
 
@@ -58,35 +35,22 @@ const JOURNAL_BLOCKS: u64 = 32_768;
 const LOG_FIRST_BLOCK: u64 = 1 << 32;
 /// 256 MiB; rewritten logs are not modelled.
 const LOG_BLOCKS: u64 = 65_536;
-/// Synchronous blocks at the end of a snapshot.
-const SNAPSHOT_TAIL: u64 = 8;
-/// The kernel's timer commits the journal every five seconds (ext4's default).
-const JOURNAL_INTERVAL_US: u64 = 5_000_000;
-
 impl RedisSettings {
-    /// The processes of these instances.
+    /// The processes of these instances. Everything random follows from the seed.
     ///
     /// # Errors
     /// When a setting is outside its range.
-    pub fn script(&self) -> Result<Script, RequestsError> {
-        check("instances", self.instances.into(), 1..=1024, "1 to 1024")?;
-        check("clients", self.clients.into(), 1..=4096, "1 to 4096")?;
-        check("request_cpu_us", self.request_cpu_us, 1..=1_000_000, "1 to 1000000")?;
-        check("updates_percent", self.updates_percent, 0..=100, "0 to 100")?;
-        check("updates_per_block", self.updates_per_block, 1..=4096, "1 to 4096")?;
-        check("snapshot_blocks", self.snapshot_blocks, 64..=1 << 24, "64 to 16777216")?;
-        check("snapshot_interval_us", self.snapshot_interval_us, 1000..=3_600_000_000, "1000 to 3600000000")?;
-        check("writeback_blocks", self.writeback_blocks.into(), 1..=64, "1 to 64")?;
-        check("writeback_depth", self.writeback_depth, 1..=4096, "1 to 4096")?;
-        let mut seeds = Rng::new(self.seed);
+    pub fn script(&self, seed: u64) -> Result<Script, RequestsError> {
+        self.check()?;
+        let mut seeds = Rng::new(seed);
         let mut rng = || Rng::new(seeds.bits());
         let journal = self.journal();
         let mut programs: Vec<Box<dyn Program>> =
-            (0..self.instances).map(|file| self.server(file, rng())).collect();
+            (0..self.instances as u32).map(|file| self.server(file, rng())).collect();
         programs.extend((0..self.instances).map(|_| self.snapshotter(rng())));
         programs.extend([
             self.writeback(rng()),
-            journal.timer(JOURNAL_INTERVAL_US, rng()),
+            journal.timer(self.journal_interval_us, rng()),
             journal.program(rng()),
         ]);
         let (jbd2, kworker) = (programs.len() as u32 - 1, programs.len() as u32 - 3);
@@ -101,11 +65,15 @@ impl RedisSettings {
                 event(Primitive::Other, Vec::new()),
                 event(Primitive::Other, vec![kworker]),
             ],
-            tags: self.instances + 1,
+            tags: self.ordered_tag() + 1,
             log_first_block: LOG_FIRST_BLOCK,
             log_blocks: LOG_BLOCKS,
             separate_log_disk: false,
         })
+    }
+
+    fn ordered_tag(&self) -> u32 {
+        Journal::tags(self.instances as u32)
     }
 
     /// Commits order the data that the kernel's writer has under way.
@@ -113,10 +81,11 @@ impl RedisSettings {
         Journal {
             transaction: TRANSACTION,
             commit: COMMIT,
-            files: self.instances,
+            buffers: self.instances as u32,
+            first_tag: 0,
             first_block: 0,
             blocks: JOURNAL_BLOCKS,
-            ordered_tag: Some(self.instances),
+            ordered_tag: Some(self.ordered_tag()),
         }
     }
 
@@ -129,9 +98,7 @@ impl RedisSettings {
                 ops.push_back(Step::SetCritical(true));
             }
             ops.push_back(Step::RequestBegin);
-            ops.push_back(Step::Cpu {
-                ns: about_ns(settings.request_cpu_us * u64::from(settings.clients), rng),
-            });
+            ops.push_back(Step::Cpu { ns: about_ns(settings.request_cpu_us * settings.clients, rng) });
             let updates =
                 (0..settings.clients).filter(|_| rng.chance(settings.updates_percent)).count() as u64;
             let mut blocks = updates.div_ceil(settings.updates_per_block);
@@ -146,23 +113,27 @@ impl RedisSettings {
                 }
                 ops.push_back(Step::Call { event: COMMIT });
             }
-            ops.push_back(Step::RequestEnd { requests: settings.clients });
+            ops.push_back(Step::RequestEnd { requests: settings.clients as u32 });
         })
     }
 
     /// Hands a snapshot to the kernel piece by piece, then makes its end durable.
     fn snapshotter(&self, rng: Rng) -> Box<dyn Program> {
         let settings = *self;
-        let pieces = self.snapshot_blocks / (u64::from(self.writeback_blocks) * self.writeback_depth);
-        Rounds::boxed(rng, move |_, rng, ops| {
-            ops.push_back(Step::Cpu { ns: about_ns(settings.snapshot_interval_us, rng) });
-            for _ in 0..pieces {
-                ops.push_back(cpu_us(1000));
+        let piece_blocks = self.writeback_blocks * self.writeback_depth;
+        let piece_cpu_us = (piece_blocks * self.snapshot_mib_cpu_us / 256).max(1);
+        Rounds::boxed(rng, move |round, rng, ops| {
+            let pause_us = settings.snapshot_interval_us;
+            // The first one comes at any time of the first interval.
+            let pause_ns = if round == 0 { rng.below(pause_us * 1000) } else { about_ns(pause_us, rng) };
+            ops.push_back(Step::Sleep { ns: pause_ns });
+            for _ in 0..settings.snapshot_blocks / piece_blocks {
+                ops.push_back(cpu_us(piece_cpu_us));
                 ops.push_back(Step::Signal { event: WRITEBACK });
                 ops.push_back(Step::Wait { event: WRITTEN });
             }
             let first = JOURNAL_BLOCKS + rng.below(settings.snapshot_blocks);
-            ops.extend((0..SNAPSHOT_TAIL).map(|i| {
+            ops.extend((0..settings.snapshot_tail_blocks).map(|i| {
                 Step::Write(WriteOp {
                     tag: None,
                     first_block: first + i,
@@ -179,16 +150,16 @@ impl RedisSettings {
     /// The kernel's writer: pieces of snapshots, one after the other through the file.
     fn writeback(&self, rng: Rng) -> Box<dyn Program> {
         let settings = *self;
-        let (blocks, depth) = (u64::from(self.writeback_blocks), self.writeback_depth);
-        let area = self.snapshot_blocks.max(blocks) * u64::from(self.instances);
+        let (blocks, depth) = (self.writeback_blocks, self.writeback_depth);
+        let area = self.snapshot_blocks.max(blocks) * self.instances;
         Rounds::boxed(rng, move |round, _, ops| {
             ops.push_back(Step::Wait { event: WRITEBACK });
             for i in 0..depth {
                 let first_block = JOURNAL_BLOCKS + (round * depth + i) % (area / blocks) * blocks;
                 ops.push_back(Step::Write(WriteOp {
-                    tag: Some(settings.instances),
+                    tag: Some(settings.ordered_tag()),
                     first_block,
-                    blocks: settings.writeback_blocks,
+                    blocks: blocks as u32,
                     sync: false,
                     waits: false,
                     data: DataKind::Db,

@@ -3,6 +3,7 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::device::DeviceLoad;
 use crate::script::{DataKind, Primitive};
 
 /// Longest latency that is told apart: one hour.
@@ -19,6 +20,8 @@ pub struct Latency {
     pub p99_us: u64,
     /// 999 of 1,000 are not longer.
     pub p99_9_us: u64,
+    /// 9,999 of 10,000 are not longer.
+    pub p99_99_us: u64,
     /// Longest.
     pub max_us: u64,
 }
@@ -28,9 +31,13 @@ pub struct Latency {
 pub struct WriteCounts {
     /// Submitted by processes.
     pub submitted: u64,
+    /// Blocks of those.
+    pub submitted_blocks: u64,
     /// Synchronous ones among them.
     pub sync: u64,
-    /// Acknowledged.
+    /// Blocks of those.
+    pub sync_blocks: u64,
+    /// Acknowledged, of those that were submitted while it was counted.
     pub acknowledged: u64,
     /// Admitted by the policy when they were submitted.
     pub admitted: u64,
@@ -40,6 +47,8 @@ pub struct WriteCounts {
     pub cached_blocks: u64,
     /// Admitted writes that found no free block.
     pub stalled: u64,
+    /// Blocks of those.
+    pub stalled_blocks: u64,
     /// Writes that went to the disk, as a whole or in part.
     pub disk: u64,
     /// Writes issued again.
@@ -50,6 +59,8 @@ pub struct WriteCounts {
     pub discarded_completions: u64,
     /// Blocks destaged.
     pub destaged_blocks: u64,
+    /// Writes of the cache's own map.
+    pub map_writes: u64,
 }
 
 /// Why writes were admitted, as in the columns of the paper's table 3, by kind of data.
@@ -89,8 +100,38 @@ pub struct WaitReport {
     pub count: u64,
     /// Sum for each request.
     pub per_request_us: f64,
+    /// Mean of the waits.
+    pub mean_us: f64,
     /// Longest.
     pub max_us: f64,
+}
+
+/// What a device had to do while it was counted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DeviceReport {
+    /// cache, disk or log disk.
+    pub device: &'static str,
+    /// Commands that it began.
+    pub commands: u64,
+    /// Mean time that they waited for it.
+    pub queued_us_mean: f64,
+    /// Mean time that it took for them.
+    pub service_us_mean: f64,
+    /// Most commands that waited.
+    pub longest_queue: usize,
+}
+
+impl DeviceReport {
+    pub(crate) fn new(device: &'static str, load: DeviceLoad) -> DeviceReport {
+        let mean_us = |ns: u64| ns as f64 / 1000.0 / load.commands.max(1) as f64;
+        DeviceReport {
+            device,
+            commands: load.commands,
+            queued_us_mean: mean_us(load.waited_ns),
+            service_us_mean: mean_us(load.served_ns),
+            longest_queue: load.longest_queue,
+        }
+    }
 }
 
 /// What a simulation found. Synthetic: the processes are a model.
@@ -114,8 +155,8 @@ pub struct RequestsReport {
     pub waits: Vec<WaitReport>,
     /// How often a process inherited criticality.
     pub inheritances: u64,
-    /// Most commands that waited for the cache and for each disk.
-    pub longest_queues: Vec<usize>,
+    /// The cache and each disk.
+    pub devices: Vec<DeviceReport>,
     /// When each process ended.
     #[serde(skip)]
     pub finished_ns: Vec<Option<u64>>,
@@ -175,6 +216,7 @@ impl ProcessCounts {
             p50_us: at(0.5),
             p99_us: at(0.99),
             p99_9_us: at(0.999),
+            p99_99_us: at(0.9999),
             max_us: self.latencies_us.max(),
         }
     }
@@ -187,6 +229,7 @@ impl ProcessCounts {
                 primitive: primitive.name(),
                 count: waits.count,
                 per_request_us: waits.sum_ns as f64 / 1000.0 / requests,
+                mean_us: waits.sum_ns as f64 / 1000.0 / waits.count as f64,
                 max_us: waits.max_ns as f64 / 1000.0,
             })
         };

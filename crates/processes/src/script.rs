@@ -11,7 +11,7 @@ pub const MAX_SCRIPT_ITEMS: usize = 1 << 16;
 pub const MAX_WRITE_BLOCKS: u32 = 64;
 /// Most blocks of a log, and its last first block.
 const MAX_LOG_BLOCKS: u64 = 1 << 40;
-/// Longest single use of the processor: one hour.
+/// Longest single use of the processor, and longest sleep: one hour.
 pub const MAX_CPU_NS: u64 = 3_600_000_000_000;
 
 /// What a process was found waiting in. Most are named after the functions of Linux in the paper's table 2.
@@ -27,6 +27,10 @@ pub enum Primitive {
     TransactionLocked,
     /// The journal has not yet committed what must be durable.
     LogWaitCommit,
+    /// The kernel gives blocks to a file.
+    DownRead,
+    /// A buffer of metadata is being written to its place.
+    LockBuffer,
     /// A buffer is being written to the journal.
     ShadowBuffer,
     /// A page is being written.
@@ -39,17 +43,39 @@ pub enum Primitive {
 
 impl Primitive {
     /// Every primitive, in the order to show them.
-    pub const ALL: [Primitive; 9] = [
-        Primitive::SyncWrite,
-        Primitive::WalWriteLock,
-        Primitive::Mutex,
+    pub const ALL: [Primitive; 11] = [
+        Primitive::DownRead,
         Primitive::TransactionLocked,
+        Primitive::Mutex,
         Primitive::LogWaitCommit,
+        Primitive::WalWriteLock,
+        Primitive::LockBuffer,
         Primitive::ShadowBuffer,
         Primitive::LockPage,
+        Primitive::SyncWrite,
         Primitive::Fsync,
         Primitive::Other,
     ];
+
+    /// Mean and longest wait of PostgreSQL's backends under CP, in milliseconds, as the paper's table 2 has them.
+    pub fn paper_ms(self) -> Option<(f64, f64)> {
+        match self {
+            Primitive::DownRead => Some((1088.09, 6065.2)),
+            Primitive::TransactionLocked => Some((493.05, 4806.8)),
+            Primitive::Mutex => Some((134.55, 6313.55)),
+            Primitive::LogWaitCommit => Some((40.96, 391.36)),
+            Primitive::LockBuffer => Some((912.38, 3811.35)),
+            Primitive::ShadowBuffer => Some((225.25, 3560.47)),
+            Primitive::LockPage => Some((8.08, 3009.84)),
+            Primitive::SyncWrite => Some((0.04, 19.12)),
+            Primitive::WalWriteLock | Primitive::Fsync | Primitive::Other => None,
+        }
+    }
+
+    /// The primitive with this name.
+    pub fn from_name(name: &str) -> Option<Primitive> {
+        Primitive::ALL.into_iter().find(|primitive| primitive.name() == name)
+    }
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -59,6 +85,8 @@ impl Primitive {
             Primitive::Mutex => "mutex_lock",
             Primitive::TransactionLocked => "wait_transaction_locked",
             Primitive::LogWaitCommit => "jbd2_log_wait_commit",
+            Primitive::DownRead => "down_read",
+            Primitive::LockBuffer => "lock_buffer",
             Primitive::ShadowBuffer => "sleep_on_shadow_bh",
             Primitive::LockPage => "lock_page",
             Primitive::Fsync => "fsync",
@@ -118,8 +146,13 @@ pub enum IoTarget {
 /// One operation of a process.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// Uses the processor, or sleeps.
+    /// Uses a processor.
     Cpu {
+        /// For so long.
+        ns: u64,
+    },
+    /// Sleeps, and needs no processor for it.
+    Sleep {
         /// For so long.
         ns: u64,
     },
@@ -170,7 +203,8 @@ pub enum Step {
     },
     /// Writes.
     Write(WriteOp),
-    /// Writes the log's next blocks synchronously.
+    /// Writes the log's next blocks synchronously: so many for itself, and as many for everyone whose work it does (see
+    /// [`Step::LockOrJoin`]), [`MAX_WRITE_BLOCKS`] in all.
     Append {
         /// How many.
         blocks: u32,
@@ -195,8 +229,8 @@ pub enum Step {
     SetCritical(bool),
 }
 
-/// The operations of a process, one after the other. What comes next must not depend on time, so that every policy meets
-/// the same work.
+/// The operations of a process, one after the other. Programs know no time. Processes that serve requests do the same under
+/// every policy; what others find to do in the background may follow from that, as a kernel's writer does.
 pub trait Program {
     /// The next operation; `None`: the process ends.
     fn next(&mut self) -> Option<Step>;
@@ -253,13 +287,17 @@ impl Script {
             }
         }
         // No block number can overflow then.
-        check("log blocks", self.log_blocks, 0..=MAX_LOG_BLOCKS, "0 to 2^40")?;
-        check("first block of the log", self.log_first_block, 0..=MAX_LOG_BLOCKS, "0 to 2^40")?;
+        check("log blocks", self.log_blocks, 0..=MAX_LOG_BLOCKS)?;
+        check("first block of the log", self.log_first_block, 0..=MAX_LOG_BLOCKS)?;
         let deliverers = self.events.iter().flat_map(|event| &event.deliverers);
         if let Some(&process) =
             deliverers.into_iter().find(|&&process| process as usize >= self.programs.len())
         {
-            return Err(RequestsError::BadOp { process, what: "deliver an event: there is no such process" });
+            return Err(RequestsError::BadOp {
+                process,
+                step: 0,
+                what: "deliver an event: there is no such process",
+            });
         }
         Ok(Population {
             processes: self.programs.len() as u32,
@@ -277,7 +315,9 @@ impl Script {
         };
         let tag = |tag: u32| (tag >= self.tags).then_some("use a tag that does not exist");
         match *op {
-            Step::Cpu { ns } => (ns > MAX_CPU_NS).then_some("use the processor for more than an hour"),
+            Step::Cpu { ns } | Step::Sleep { ns } => {
+                (ns > MAX_CPU_NS).then_some("use the processor, or sleep, for more than an hour")
+            }
             Step::Lock { lock: id, .. } | Step::LockOrJoin { lock: id, .. } | Step::Unlock { lock: id } => {
                 lock(id)
             }

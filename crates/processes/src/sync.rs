@@ -29,7 +29,15 @@ struct Waiter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Woken {
     Owns(ProcessId),
-    Joined { process: ProcessId, skip_ops: u32 },
+    /// Owns it, and does the work of so many others.
+    OwnsFor {
+        process: ProcessId,
+        others: u32,
+    },
+    Joined {
+        process: ProcessId,
+        skip_ops: u32,
+    },
 }
 
 /// A lock that is given in order of arrival; neighbouring readers get it together.
@@ -72,11 +80,23 @@ impl Lock {
         true
     }
 
+    /// Who owns it.
+    pub fn owners(&self) -> &[ProcessId] {
+        &self.owners
+    }
+
     fn hand_over(&mut self, woken: &mut Vec<Woken>) {
         let Some(next) = self.queue.pop_front() else { return };
         self.shared = matches!(next.want, Want::Own(Mode::Read));
         self.owners.push(next.process);
-        woken.push(Woken::Owns(next.process));
+        let joins = |waiter: &&Waiter| matches!(waiter.want, Want::Join { .. });
+        woken.push(match next.want {
+            Want::Own(_) => Woken::Owns(next.process),
+            Want::Join { .. } => {
+                let others = self.queue.iter().filter(joins).count() as u32;
+                Woken::OwnsFor { process: next.process, others }
+            }
+        });
         if self.shared {
             while let Some(&Waiter { process, want: Want::Own(Mode::Read), .. }) = self.queue.front() {
                 self.queue.pop_front();
@@ -178,11 +198,14 @@ mod tests {
         assert!(!lock.acquire(1, join));
         assert!(!lock.acquire(2, join));
         lock.release(0, &mut woken);
-        assert_eq!(woken, [Woken::Owns(1)], "0 began before they came");
+        assert_eq!(woken, [Woken::OwnsFor { process: 1, others: 1 }], "0 began before they came");
         woken.clear();
         assert!(!lock.acquire(3, join));
         lock.release(1, &mut woken);
-        assert_eq!(woken, [Woken::Joined { process: 2, skip_ops: 2 }, Woken::Owns(3)]);
+        assert_eq!(
+            woken,
+            [Woken::Joined { process: 2, skip_ops: 2 }, Woken::OwnsFor { process: 3, others: 0 }]
+        );
     }
 
     #[test]

@@ -7,15 +7,18 @@ use lode_policy::request_oriented::{Admission, Consequence, Object, ProcessId, W
 
 use crate::device::CommandId;
 use crate::io::Io;
+use crate::processors::{Processors, Slice};
 use crate::report::{ProcessCounts, RequestsReport};
-use crate::script::{DataKind, Primitive, Script, Step, WriteOp};
+use crate::script::{DataKind, MAX_WRITE_BLOCKS, Primitive, Script, Step, WriteOp};
 use crate::sync::{Event, Lock, Want, Woken};
-use crate::{MAX_CACHE_BLOCKS, MAX_OPS_AT_ONCE, RequestsError, RunConfig, check};
+use crate::{MAX_CACHE_BLOCKS, MAX_OPS_AT_ONCE, RequestsError, RunConfig, Stuck, check};
 
 /// What happens at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Happening {
     Resume(ProcessId),
+    /// A process used a processor, and wants it for so long yet.
+    Slice(ProcessId, u64),
     Done(CommandId),
 }
 
@@ -37,7 +40,11 @@ impl Clock {
 #[derive(Debug, Default)]
 struct Process {
     /// Since when it waits, and in what.
-    waits: Option<(u64, Primitive)>,
+    waits: Option<(u64, Primitive, Object)>,
+    /// Those whose log its next write of the log has as well.
+    group: u32,
+    /// Operations that it has begun.
+    steps: u64,
     /// Since when it serves a request.
     request_ns: Option<u64>,
     in_fsync: bool,
@@ -56,6 +63,7 @@ pub(crate) struct World {
     locks: Vec<Lock>,
     events: Vec<Event>,
     ready: VecDeque<ProcessId>,
+    processors: Processors,
     out: Vec<Consequence>,
     woken: Vec<Woken>,
     warm: bool,
@@ -65,9 +73,8 @@ impl World {
     /// With `tracks_contents` it is known what each device holds.
     pub fn new(script: Script, config: &RunConfig, tracks_contents: bool) -> Result<World, RequestsError> {
         let population = script.population()?;
-        check("cache blocks", config.cache_blocks as u64, 1..=MAX_CACHE_BLOCKS as u64, "1 to 16777216")?;
-        check("dirty percent", u64::from(config.dirty_percent), 0..=100, "0 to 100")?;
-        check("destages", u64::from(config.destages), 1..=4096, "1 to 4096")?;
+        check("cache blocks", config.cache_blocks as u64, 1..=MAX_CACHE_BLOCKS as u64)?;
+        config.machine.check()?;
         let mut admission = Admission::new(config.admission, population);
         let mut out = Vec::new();
         for (event, info) in script.events.iter().enumerate() {
@@ -83,6 +90,10 @@ impl World {
             locks: script.locks.iter().map(|_| Lock::default()).collect(),
             events: script.events.iter().map(|_| Event::default()).collect(),
             ready: (0..population.processes).collect(),
+            processors: Processors::new(
+                config.machine.processors as u32,
+                1000 * config.machine.time_slice_us,
+            ),
             out,
             woken: Vec::new(),
             warm: config.warm_up_ns == 0,
@@ -96,6 +107,9 @@ impl World {
         loop {
             while let Some(process) = self.ready.pop_front() {
                 self.run_process(process)?;
+            }
+            while let Some(Slice { process, ns, left_ns }) = self.processors.start() {
+                self.clock.after(ns, Happening::Slice(process, left_ns));
             }
             if happened == happenings {
                 return Ok(());
@@ -113,20 +127,71 @@ impl World {
             if !self.warm && at_ns >= self.config.warm_up_ns {
                 self.warm = true;
                 self.tally = ProcessCounts::new();
+                self.io.forget_loads();
             }
             match happening {
                 Happening::Resume(process) => self.ready.push_back(process),
+                Happening::Slice(process, left_ns) => {
+                    if self.processors.end(process, left_ns) {
+                        self.ready.push_back(process);
+                    }
+                }
                 Happening::Done(command) => self.command_done(command),
             }
         }
     }
 
+    /// Whether what happens is counted.
+    pub fn warm(&self) -> bool {
+        self.warm
+    }
+
     /// Whoever waits now waits for ever, unless it only offers a service.
     fn check_idle(&self) -> Result<(), RequestsError> {
-        let stuck = |(_, process): &(usize, &Process)| process.waits.is_some();
-        let processes: Vec<_> =
-            self.processes.iter().enumerate().filter(stuck).map(|(id, _)| id as ProcessId).collect();
-        if processes.is_empty() { Ok(()) } else { Err(RequestsError::Deadlock { processes }) }
+        let stuck = (0..self.processes.len() as u32).filter_map(|process| self.stuck(process)).collect();
+        match self.find_cycle() {
+            Some(cycle) => Err(RequestsError::Deadlock { cycle }),
+            None => match stuck {
+                stuck if Vec::is_empty(&stuck) => Ok(()),
+                stuck => Err(RequestsError::WaitsForEver { stuck }),
+            },
+        }
+    }
+
+    fn stuck(&self, process: ProcessId) -> Option<Stuck> {
+        let state = &self.processes[process as usize];
+        state.waits.map(|(_, _, object)| Stuck { process, step: state.steps.saturating_sub(1), object })
+    }
+
+    /// Processes that wait for each other, each for the next and the last for the first.
+    fn find_cycle(&self) -> Option<Vec<Stuck>> {
+        let mut path: Vec<Stuck> = Vec::new();
+        // From each process along the first of those that it waits for and that wait themselves.
+        let mut seen = vec![false; self.processes.len()];
+        for start in 0..self.processes.len() as u32 {
+            path.clear();
+            let mut at = start;
+            while let Some(stuck) = self.stuck(at) {
+                if let Some(begins) = path.iter().position(|other| other.process == at) {
+                    return Some(path.split_off(begins));
+                }
+                if std::mem::replace(&mut seen[at as usize], true) {
+                    break;
+                }
+                path.push(stuck);
+                let waits = |process: &ProcessId| self.processes[*process as usize].waits.is_some();
+                let next = match stuck.object {
+                    Object::Lock(lock) => self.locks[lock as usize].owners().iter().copied().find(waits),
+                    Object::Event(event) => {
+                        self.script.events[event as usize].deliverers.iter().copied().find(waits)
+                    }
+                    Object::Write(_) => None,
+                };
+                let Some(next) = next else { break };
+                at = next;
+            }
+        }
+        None
     }
 
     fn run_process(&mut self, process: ProcessId) -> Result<(), RequestsError> {
@@ -138,8 +203,10 @@ impl World {
                 self.processes[process as usize].finished_ns = Some(self.clock.now_ns);
                 return Ok(());
             };
+            let state = &mut self.processes[process as usize];
+            state.steps += 1;
             if let Some(what) = self.script.complaint(&op) {
-                return Err(RequestsError::BadOp { process, what });
+                return Err(RequestsError::BadOp { process, step: state.steps - 1, what });
             }
             if !self.execute(process, op)? {
                 return Ok(());
@@ -153,6 +220,10 @@ impl World {
         let now_ns = self.clock.now_ns;
         match op {
             Step::Cpu { ns } => {
+                self.processors.want(process, ns);
+                return Ok(false);
+            }
+            Step::Sleep { ns } => {
                 self.clock.after(ns, Happening::Resume(process));
                 return Ok(false);
             }
@@ -185,6 +256,9 @@ impl World {
             }
             Step::Write(write) => return Ok(self.write(process, &write)),
             Step::Append { blocks } => {
+                let group = std::mem::take(&mut self.processes[process as usize].group);
+                let most = MAX_WRITE_BLOCKS.min(self.script.log_blocks as u32);
+                let blocks = blocks.saturating_mul(group + 1).min(most);
                 let first_block = self.io.append(blocks);
                 let write =
                     WriteOp { tag: None, first_block, blocks, sync: true, waits: true, data: DataKind::Log };
@@ -224,28 +298,37 @@ impl World {
     fn unlock(&mut self, process: ProcessId, lock: u32) -> Result<(), RequestsError> {
         let mut woken = std::mem::take(&mut self.woken);
         if !self.locks[lock as usize].release(process, &mut woken) {
-            return Err(RequestsError::BadOp { process, what: "release a lock that it does not own" });
+            let step = self.processes[process as usize].steps - 1;
+            return Err(RequestsError::BadOp { process, step, what: "release a lock that it does not own" });
         }
         self.admission.on_release(process, lock, &mut self.out);
         self.follow();
         for woken in woken.drain(..) {
             match woken {
-                Woken::Owns(next) => {
-                    self.admission.on_acquire(next, lock, &mut self.out);
-                    self.follow();
-                    self.wake(next);
+                Woken::Owns(next) => self.owns(next, lock),
+                Woken::OwnsFor { process: next, others } => {
+                    self.processes[next as usize].group = others;
+                    self.owns(next, lock);
                 }
                 Woken::Joined { process: next, skip_ops } => {
                     let program = &mut self.script.programs[next as usize];
-                    (0..skip_ops.min(MAX_OPS_AT_ONCE)).for_each(|_| {
+                    let skipped = skip_ops.min(MAX_OPS_AT_ONCE);
+                    (0..skipped).for_each(|_| {
                         program.next();
                     });
+                    self.processes[next as usize].steps += u64::from(skipped);
                     self.unblock(next);
                 }
             }
         }
         self.woken = woken;
         Ok(())
+    }
+
+    fn owns(&mut self, process: ProcessId, lock: u32) {
+        self.admission.on_acquire(process, lock, &mut self.out);
+        self.follow();
+        self.wake(process);
     }
 
     /// True: no write of the process is under way.
@@ -263,7 +346,7 @@ impl World {
     }
 
     fn block(&mut self, process: ProcessId, object: Object, primitive: Primitive) {
-        self.processes[process as usize].waits = Some((self.clock.now_ns, primitive));
+        self.processes[process as usize].waits = Some((self.clock.now_ns, primitive, object));
         self.admission.on_block(process, object, &mut self.out);
         self.follow();
     }
@@ -277,7 +360,7 @@ impl World {
 
     fn wake(&mut self, process: ProcessId) {
         let state = &mut self.processes[process as usize];
-        if let Some((since_ns, primitive)) = state.waits.take()
+        if let Some((since_ns, primitive, _)) = state.waits.take()
             && state.request_ns.is_some()
             && self.admission.is_critical(process)
         {
@@ -313,7 +396,7 @@ impl World {
             critical: self.tally.critical,
             waits: self.tally.waits(),
             inheritances: self.tally.inheritances,
-            longest_queues: self.io.longest_queues(),
+            devices: self.io.devices(),
             finished_ns: self.processes.iter().map(|process| process.finished_ns).collect(),
             left: (self.admission.inheritances(), self.io.under_way() + self.admission.outstanding()),
         }

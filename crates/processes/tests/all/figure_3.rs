@@ -1,9 +1,9 @@
 //! The paper's figure 3, and scripts that cannot run.
 
-use lode_policy::request_oriented::AdmissionPolicy;
+use lode_policy::request_oriented::{AdmissionPolicy, Object};
 use lode_processes::{
-    DataKind, DeviceModel, IoTarget, Mode, Primitive, RequestsError, RequestsReport, RunConfig, Step,
-    WriteOp, run_script,
+    CacheKind, DataKind, DeviceModel, IoTarget, MachineSettings, Mode, Primitive, RequestsError,
+    RequestsReport, RunConfig, Step, Stuck, WriteOp, run_script,
 };
 
 use crate::{options, script};
@@ -43,19 +43,22 @@ fn fixed(ms: f64) -> DeviceModel {
     let ns = (ms * MS) as u64;
     DeviceModel {
         parallel: 4,
-        random_ns: ns,
-        next_ns: ns,
-        stream_ns: ns,
+        window: 1,
+        expiry_ns: 0,
+        read_ns: ns,
+        write_ns: ns,
         read_block_ns: 0,
         write_block_ns: 0,
         jitter_percent: 0,
+        disk: None,
     }
 }
 
 fn config(policy: AdmissionPolicy, disk_ms: f64, cache_ms: f64) -> RunConfig {
-    let cache_blocks = 16;
     let (cache, disk) = (fixed(cache_ms), fixed(disk_ms));
-    RunConfig { cache_blocks, cache, disk, warm_up_ns: 0, ..RunConfig::new(options(policy)) }
+    let machine = MachineSettings { map_writes: 0, ..MachineSettings::default() };
+    let config = RunConfig::new(options(policy), machine, CacheKind::Ram);
+    RunConfig { cache_blocks: 16, cache, disk, warm_up_ns: 0, ..config }
 }
 
 #[test]
@@ -121,7 +124,17 @@ fn scripts_that_make_no_sense_are_refused() {
     }
     let lock = |lock| Step::Lock { lock, mode: Mode::Write };
     let crossed = vec![vec![lock(0), cpu(1.0), lock(1)], vec![lock(1), cpu(1.0), lock(0)]];
-    assert_eq!(run(crossed).unwrap_err(), RequestsError::Deadlock { processes: vec![0, 1] });
+    let stuck = |process, step, lock| Stuck { process, step, object: Object::Lock(lock) };
+    let cycle = vec![stuck(0, 2, 1), stuck(1, 2, 0)];
+    assert_eq!(run(crossed).unwrap_err(), RequestsError::Deadlock { cycle });
+    // Process 0 is who delivers the event.
+    let object = Object::Event(0);
+    let itself = vec![vec![Step::Wait { event: 0 }]];
+    let cycle = vec![Stuck { process: 0, step: 0, object }];
+    assert_eq!(run(itself).unwrap_err(), RequestsError::Deadlock { cycle });
+    let never = vec![vec![], vec![lock(0), Step::Wait { event: 0 }], vec![lock(0)]];
+    let stuck = vec![Stuck { process: 1, step: 1, object }, stuck(2, 0, 0)];
+    assert_eq!(run(never).unwrap_err(), RequestsError::WaitsForEver { stuck });
     let busy = vec![Step::SetCritical(true); 1 << 17];
     assert_eq!(run(vec![busy]).unwrap_err(), RequestsError::NeverWaits { process: 0 });
 }

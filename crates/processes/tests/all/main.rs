@@ -3,6 +3,7 @@
 mod figure_3;
 mod models;
 mod power;
+mod text;
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
 use lode_processes::{EventInfo, Primitive, Program, Script, Step};

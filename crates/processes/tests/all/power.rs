@@ -2,8 +2,8 @@
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
 use lode_processes::{
-    DataKind, DeviceModel, IoTarget, Mode, Primitive, RunConfig, Script, Step, WriteCounts, WriteOp,
-    cut_power, run_script,
+    CacheKind, DataKind, DeviceModel, IoTarget, MachineSettings, Mode, Primitive, RunConfig, Script, Step,
+    WriteCounts, WriteOp, cut_power, run_script,
 };
 use lode_types::Rng;
 
@@ -67,24 +67,32 @@ fn random_config(rng: &mut Rng) -> RunConfig {
     };
     let device = |mean_ns: u64, parallel: u32| DeviceModel {
         parallel,
-        random_ns: mean_ns,
-        next_ns: mean_ns,
-        stream_ns: mean_ns,
+        window: 1,
+        expiry_ns: 0,
+        read_ns: mean_ns,
+        write_ns: mean_ns,
         read_block_ns: mean_ns / 10,
         write_block_ns: mean_ns / 10,
         jitter_percent: 95,
+        disk: None,
+    };
+    let machine = MachineSettings {
+        dirty_percent: rng.below(80),
+        destages: 1 + rng.below(4),
+        reissue_failures_percent: if rng.chance(50) { 30 } else { 0 },
+        map_writes: rng.below(2),
+        map_entries: 1 + rng.below(8),
+        processors: rng.below(3),
+        ..MachineSettings::default()
     };
     RunConfig {
         cache_blocks: 3 + rng.below(10) as usize,
         cache: device(1_000_000, 1 + rng.below(4) as u32),
         disk: device(8_000_000, 1 + rng.below(6) as u32),
-        dirty_percent: rng.below(80) as u32,
-        destages: 1 + rng.below(4) as u32,
-        reissue_failures_percent: if rng.chance(50) { 30 } else { 0 },
         seed: rng.bits(),
         end_ns: u64::MAX,
         warm_up_ns: 0,
-        ..RunConfig::new(admission)
+        ..RunConfig::new(admission, machine, CacheKind::Ram)
     }
 }
 

@@ -1,10 +1,12 @@
 //! Where writes go and what their completions mean: the cache's room, the order of writes of one block, destaging, and
 //! the safety of writes that are issued again. It must not know processes beyond who waits for which write.
 
-use std::collections::{HashMap, VecDeque};
+mod completions;
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use lode_policy::request_oriented::{
-    AdmissionPolicy, CompletionVerdict, Device as By, ProcessId, Stall, SubmittedWrite, Verdict, WriteId,
+    AdmissionPolicy, Device as By, ProcessId, Stall, SubmittedWrite, Verdict, WriteId,
 };
 use lode_types::{BlockNo, Rng};
 use slab::Slab;
@@ -12,12 +14,14 @@ use slab::Slab;
 use crate::RunConfig;
 use crate::cache::{Cache, Version};
 use crate::device::{CommandId, Device, Extent};
+use crate::map::MapWrites;
 use crate::recovery::Contents;
+use crate::report::DeviceReport;
 use crate::script::{IoTarget, Primitive, Script, WriteOp};
-use crate::world::{Happening, World};
+use crate::world::World;
 
 /// What a device is asked to do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     /// The blocks of a write that go to the cache.
     Cache(WriteId),
@@ -27,6 +31,8 @@ pub(crate) enum Work {
     Reissue(WriteId),
     DestageRead(BlockNo),
     DestageWrite(BlockNo, Version),
+    /// A block of the map.
+    Map(u64),
 }
 
 /// A command that some device has, or that waits for an older one of the same block.
@@ -36,12 +42,16 @@ struct Command {
     extent: Extent,
     /// Blocks for which it is not its turn.
     turns_missing: u32,
+    /// How often the device will be through with it.
+    parts_left: u32,
 }
 
 /// A write under way.
 #[derive(Debug)]
 pub(crate) struct Write {
     process: ProcessId,
+    /// Its number among all that were submitted.
+    submission: Version,
     op: WriteOp,
     verdict: Verdict,
     pub version: Version,
@@ -52,6 +62,8 @@ pub(crate) struct Write {
     /// Commands that devices still have.
     commands_left: u32,
     acknowledged: bool,
+    /// It was submitted while it was counted.
+    counted: bool,
     disk_command: Option<CommandId>,
     waiters: Vec<ProcessId>,
 }
@@ -77,6 +89,7 @@ pub(crate) struct Io {
     commands: Slab<Command>,
     cache_device: Device,
     disks: Vec<Device>,
+    map: MapWrites,
     log_first_block: BlockNo,
     /// Commands for the disk by block, in the order in which they must reach it.
     turns: HashMap<BlockNo, VecDeque<CommandId>>,
@@ -85,9 +98,10 @@ pub(crate) struct Io {
     /// Last write of each block that is under way.
     newest: HashMap<BlockNo, (WriteId, Version)>,
     /// Writes under way by process, the oldest first.
-    of_process: Vec<VecDeque<WriteId>>,
+    of_process: Vec<BTreeMap<Version, WriteId>>,
     stalled: VecDeque<WriteId>,
-    destages: u32,
+    /// Under way to each disk.
+    destages: [u64; 2],
     /// Counts writes as they are submitted.
     submissions: Version,
     versions: Version,
@@ -100,19 +114,23 @@ impl Io {
     pub fn new(config: &RunConfig, script: &Script, tracks_contents: bool) -> Io {
         let disks = if script.separate_log_disk { 2 } else { 1 };
         Io {
-            cache: Cache::new(config.cache_blocks),
+            cache: Cache::new(
+                config.cache_blocks,
+                if script.separate_log_disk { script.log_first_block } else { BlockNo::MAX },
+            ),
             contents: tracks_contents.then(Contents::default),
             writes: Slab::new(),
             commands: Slab::new(),
             cache_device: Device::new(config.cache),
             disks: (0..disks).map(|_| Device::new(config.disk)).collect(),
+            map: MapWrites::new(&config.machine),
             log_first_block: script.log_first_block,
             turns: HashMap::new(),
             tags: vec![None; script.tags as usize],
             newest: HashMap::new(),
-            of_process: vec![VecDeque::new(); script.programs.len()],
+            of_process: vec![BTreeMap::new(); script.programs.len()],
             stalled: VecDeque::new(),
-            destages: 0,
+            destages: [0; 2],
             submissions: 0,
             versions: 0,
             appended_blocks: 0,
@@ -132,7 +150,7 @@ impl Io {
 
     /// The oldest write of a process that is under way.
     pub fn oldest_of(&self, process: ProcessId) -> Option<WriteId> {
-        self.of_process[process as usize].front().copied()
+        self.of_process[process as usize].values().next().copied()
     }
 
     pub fn add_waiter(&mut self, write: WriteId, process: ProcessId) {
@@ -144,21 +162,29 @@ impl Io {
         self.writes.len()
     }
 
-    pub fn longest_queues(&self) -> Vec<usize> {
-        std::iter::once(&self.cache_device).chain(&self.disks).map(Device::longest_queue).collect()
+    pub fn devices(&self) -> Vec<DeviceReport> {
+        let names = ["cache", "disk", "log disk"];
+        let loads = std::iter::once(&self.cache_device).chain(&self.disks).map(Device::load);
+        names.into_iter().zip(loads).map(|(name, load)| DeviceReport::new(name, load)).collect()
+    }
+
+    /// Devices count anew.
+    pub fn forget_loads(&mut self) {
+        std::iter::once(&mut self.cache_device).chain(&mut self.disks).for_each(Device::forget_load);
     }
 
     /// What each device is doing or has waiting, for a power cut: the blocks, their version, and whether it is the
     /// cache. Commands that wait for their turn have not reached a device.
     pub fn at_devices(&self) -> Vec<(BlockNo, Version, By)> {
         let mut found = Vec::new();
-        for (_, command) in self.commands.iter().filter(|(_, command)| command.turns_missing == 0) {
-            match command.work {
+        let commands = self.commands.iter().filter(|(_, command)| command.turns_missing == 0);
+        for work in commands.map(|(_, command)| command.work).chain(self.map.riders()) {
+            match work {
                 Work::Cache(id) => self.list(id, true, By::Cache, &mut found),
                 Work::Reissue(id) => self.list(id, false, By::Cache, &mut found),
                 Work::Disk(id) => self.list(id, false, By::Disk, &mut found),
                 Work::DestageWrite(block, version) => found.push((block, version, By::Disk)),
-                Work::DestageRead(_) => {}
+                Work::DestageRead(_) | Work::Map(_) => {}
             }
         }
         found
@@ -183,8 +209,10 @@ impl Io {
     fn insert(&mut self, process: ProcessId, op: &WriteOp) -> WriteId {
         let entry = self.writes.vacant_entry();
         let id = entry.key() as WriteId;
+        self.submissions += 1;
         entry.insert(Write {
             process,
+            submission: self.submissions,
             op: *op,
             verdict: Verdict::Disk,
             version: 0,
@@ -192,10 +220,10 @@ impl Io {
             parts_left: 0,
             commands_left: 0,
             acknowledged: false,
+            counted: false,
             disk_command: None,
             waiters: Vec::new(),
         });
-        self.submissions += 1;
         let name = (id, self.submissions);
         if let Some(tag) = op.tag {
             self.tags[tag as usize] = Some(name);
@@ -203,15 +231,15 @@ impl Io {
         for i in 0..u64::from(op.blocks) {
             self.newest.insert(op.first_block + i, name);
         }
-        self.of_process[process as usize].push_back(id);
+        self.of_process[process as usize].insert(self.submissions, id);
         id
     }
 
     /// Forgets the names of a write that is complete now.
     fn forget_names(&mut self, id: WriteId) {
         let write = &self.writes[id as usize];
-        let (process, op) = (write.process, write.op);
-        self.of_process[process as usize].retain(|other| *other != id);
+        let (process, op, submission) = (write.process, write.op, write.submission);
+        self.of_process[process as usize].remove(&submission);
         if let Some(tag) = op.tag
             && let slot = &mut self.tags[tag as usize]
             && slot.is_some_and(|(other, _)| other == id)
@@ -229,17 +257,20 @@ impl Io {
         usize::from(block >= self.log_first_block).min(self.disks.len() - 1)
     }
 
-    /// A command for the cache.
-    fn send_to_cache(&mut self, work: Work, blocks: u32, write: bool) {
-        let extent = Extent { first_block: 0, blocks, write };
-        let command = self.commands.insert(Command { work, extent, turns_missing: 0 });
-        self.cache_device.submit(command as CommandId, extent);
+    /// A command for the cache; a cache that serves several at a time gets one for each block, as from FlashCache.
+    fn send_to_cache(&mut self, now_ns: u64, work: Work, blocks: u32, write: bool) {
+        let (parts, part_blocks) = if self.cache_device.is_parallel() { (blocks, 1) } else { (1, blocks) };
+        let extent = Extent { first_block: 0, blocks: part_blocks, write };
+        let command = self.commands.insert(Command { work, extent, turns_missing: 0, parts_left: parts });
+        for _ in 0..parts {
+            self.cache_device.submit(now_ns, command as CommandId, extent);
+        }
     }
 
     /// A command for a disk, when all older ones of its blocks are through.
-    fn send_to_disk(&mut self, work: Work, blocks: &[BlockNo]) -> CommandId {
+    fn send_to_disk(&mut self, now_ns: u64, work: Work, blocks: &[BlockNo]) -> CommandId {
         let extent = Extent { first_block: blocks[0], blocks: blocks.len() as u32, write: true };
-        let id = self.commands.insert(Command { work, extent, turns_missing: 0 }) as CommandId;
+        let id = self.commands.insert(Command { work, extent, turns_missing: 0, parts_left: 1 }) as CommandId;
         let mut missing = 0;
         for &block in blocks {
             let turns = self.turns.entry(block).or_default();
@@ -249,23 +280,23 @@ impl Io {
         self.commands[id as usize].turns_missing = missing;
         if missing == 0 {
             let disk = self.disk_of(extent.first_block);
-            self.disks[disk].submit(id, extent);
+            self.disks[disk].submit(now_ns, id, extent);
         }
         id
     }
 
     /// The disk gets a copy from the cache. It needs no turn: it began when no write of the block was on its way, and until
     /// it is through every write of the block goes to the cache.
-    fn send_destage(&mut self, block: BlockNo, version: Version) {
+    fn send_destage(&mut self, now_ns: u64, block: BlockNo, version: Version) {
         let (work, extent) =
             (Work::DestageWrite(block, version), Extent { first_block: block, blocks: 1, write: true });
-        let command = self.commands.insert(Command { work, extent, turns_missing: 0 });
+        let command = self.commands.insert(Command { work, extent, turns_missing: 0, parts_left: 1 });
         let disk = self.disk_of(block);
-        self.disks[disk].submit(command as CommandId, extent);
+        self.disks[disk].submit(now_ns, command as CommandId, extent);
     }
 
     /// A command for the disk is through: the next ones of its blocks may go.
-    fn end_turns(&mut self, blocks: &[BlockNo]) {
+    fn end_turns(&mut self, now_ns: u64, blocks: &[BlockNo]) {
         for block in blocks {
             let Some(turns) = self.turns.get_mut(block) else { continue };
             turns.pop_front();
@@ -278,7 +309,7 @@ impl Io {
             if command.turns_missing == 0 {
                 let extent = command.extent;
                 let disk = self.disk_of(extent.first_block);
-                self.disks[disk].submit(next, extent);
+                self.disks[disk].submit(now_ns, next, extent);
             }
         }
     }
@@ -290,10 +321,16 @@ impl World {
         let id = self.io.insert(process, op);
         let submitted = self.io.writes[id as usize].as_submitted(id, self.io.log_first_block);
         let verdict = self.admission.on_submit(process, &submitted);
-        self.io.writes[id as usize].verdict = verdict;
+        let warm = self.warm();
+        let write = &mut self.io.writes[id as usize];
+        (write.verdict, write.counted) = (verdict, warm);
         let counts = &mut self.tally.writes;
         counts.submitted += 1;
-        counts.sync += u64::from(op.sync);
+        counts.submitted_blocks += u64::from(op.blocks);
+        if op.sync {
+            counts.sync += 1;
+            counts.sync_blocks += u64::from(op.blocks);
+        }
         if verdict == Verdict::Cache {
             counts.admitted += 1;
             if self.config.admission.policy >= AdmissionPolicy::Cp {
@@ -316,7 +353,10 @@ impl World {
         let blocks: Vec<BlockNo> = (first..first + u64::from(count)).collect();
         let has_space = verdict == Verdict::Cache && self.io.cache.reserve(&blocks);
         if verdict == Verdict::Cache && !has_space {
-            self.tally.writes.stalled += u64::from(!again);
+            if !again {
+                self.tally.writes.stalled += 1;
+                self.tally.writes.stalled_blocks += u64::from(count);
+            }
             let can_wait = count as usize <= self.io.cache.capacity_blocks();
             if self.config.admission.stall == Stall::Wait && can_wait {
                 // In order: the first to wait is the first to be served.
@@ -352,11 +392,11 @@ impl World {
         if cached > 0 {
             self.tally.writes.cached += 1;
             self.tally.writes.cached_blocks += u64::from(cached);
-            self.io.send_to_cache(Work::Cache(id), cached, true);
+            self.io.send_to_cache(self.clock.now_ns, Work::Cache(id), cached, true);
         }
         if !to_disk.is_empty() {
             self.tally.writes.disk += 1;
-            let command = self.io.send_to_disk(Work::Disk(id), &to_disk);
+            let command = self.io.send_to_disk(self.clock.now_ns, Work::Disk(id), &to_disk);
             let write = &mut self.io.writes[id as usize];
             write.disk_command = Some(command);
             if verdict == Verdict::Disk {
@@ -385,140 +425,7 @@ impl World {
         counts.cached += 1;
         counts.cached_blocks += blocks.len() as u64;
         self.io.writes[id as usize].commands_left += 1;
-        self.io.send_to_cache(Work::Reissue(id), blocks.len() as u32, true);
+        self.io.send_to_cache(self.clock.now_ns, Work::Reissue(id), blocks.len() as u32, true);
         self.keep_devices_busy();
-    }
-
-    /// A device is through with a command.
-    pub(crate) fn command_done(&mut self, command: CommandId) {
-        let Command { work, extent, .. } = self.io.commands.remove(command as usize);
-        let now_ns = self.clock.now_ns;
-        match work {
-            Work::Cache(_) | Work::Reissue(_) | Work::DestageRead(_) => self.io.cache_device.end(now_ns),
-            Work::Disk(_) | Work::DestageWrite(..) => {
-                let disk = self.io.disk_of(extent.first_block);
-                self.io.disks[disk].end(now_ns);
-            }
-        }
-        match work {
-            Work::Cache(id) => {
-                self.arrived_in_cache(id, true, true);
-                self.part_done(id);
-                self.command_ended(id);
-            }
-            Work::Disk(id) => self.disk_done(id),
-            Work::Reissue(id) => self.reissue_done(id),
-            Work::DestageRead(block) => {
-                let version = self.io.cache.version(block);
-                self.io.send_destage(block, version);
-            }
-            Work::DestageWrite(block, version) => {
-                if let Some(contents) = &mut self.io.contents {
-                    contents.on_disk(&[block], version);
-                }
-                self.io.cache.destaged(block, version);
-                self.io.destages -= 1;
-                self.tally.writes.destaged_blocks += 1;
-            }
-        }
-        self.retry_stalled();
-        self.keep_devices_busy();
-    }
-
-    fn disk_done(&mut self, id: WriteId) {
-        let write = &self.io.writes[id as usize];
-        let (blocks, version): (Vec<BlockNo>, _) = (write.blocks(false).collect(), write.version);
-        self.arrived_on_disk(&blocks, version);
-        self.completed(id, By::Disk, true);
-    }
-
-    fn reissue_done(&mut self, id: WriteId) {
-        let ok = !self.io.rng.chance(self.config.reissue_failures_percent);
-        self.arrived_in_cache(id, false, ok);
-        self.completed(id, By::Cache, ok);
-    }
-
-    /// One of the devices that have the same blocks of a write is through.
-    fn completed(&mut self, id: WriteId, from: By, ok: bool) {
-        match self.admission.on_complete(id, from, ok) {
-            CompletionVerdict::Acknowledge => self.part_done(id),
-            CompletionVerdict::Discard => self.tally.writes.discarded_completions += 1,
-            // The disk never fails here, so that it still has the write.
-            CompletionVerdict::Wait | CompletionVerdict::Fail => {}
-        }
-        self.command_ended(id);
-    }
-
-    fn arrived_in_cache(&mut self, id: WriteId, in_cache: bool, ok: bool) {
-        let write = &self.io.writes[id as usize];
-        let version = write.version;
-        write.blocks(in_cache).for_each(|block| self.io.cache.written(block, version, ok));
-    }
-
-    fn arrived_on_disk(&mut self, blocks: &[BlockNo], version: Version) {
-        if let Some(contents) = &mut self.io.contents {
-            contents.on_disk(blocks, version);
-        }
-        self.io.end_turns(blocks);
-    }
-
-    /// A part of a write is durable; with the last one it is acknowledged.
-    fn part_done(&mut self, id: WriteId) {
-        let write = &mut self.io.writes[id as usize];
-        write.parts_left -= 1;
-        if write.parts_left > 0 {
-            return;
-        }
-        assert!(!std::mem::replace(&mut write.acknowledged, true), "write {id} is acknowledged twice");
-        self.tally.writes.acknowledged += 1;
-        let waiters = std::mem::take(&mut write.waiters);
-        let (first, count, version) = (write.op.first_block, u64::from(write.op.blocks), write.version);
-        if let Some(contents) = &mut self.io.contents {
-            contents.acknowledged(first..first + count, version);
-        }
-        self.io.forget_names(id);
-        waiters.into_iter().for_each(|process| self.unblock(process));
-    }
-
-    /// A device has a command of this write no longer; after the last its number may be used again.
-    fn command_ended(&mut self, id: WriteId) {
-        let write = &mut self.io.writes[id as usize];
-        write.commands_left -= 1;
-        if write.commands_left == 0 {
-            assert!(write.acknowledged, "write {id} was lost");
-            self.io.writes.remove(id as usize);
-        }
-    }
-
-    fn retry_stalled(&mut self) {
-        while let Some(id) = self.io.stalled.pop_front() {
-            self.route(id, true);
-            if self.io.stalled.front() == Some(&id) {
-                return;
-            }
-        }
-    }
-
-    /// Begins what can begin: destages when too much is dirty, and commands on devices that are free.
-    fn keep_devices_busy(&mut self) {
-        let limit = self.io.cache.capacity_blocks() * self.config.dirty_percent as usize / 100;
-        while self.io.destages < self.config.destages
-            && (self.io.cache.dirty_blocks() > limit + self.io.destages as usize
-                || !self.io.stalled.is_empty())
-        {
-            let Io { cache, turns, .. } = &mut self.io;
-            // Also where nothing was issued again an older write may be on its way.
-            let may_go = |block| !turns.contains_key(&block) && !self.admission.holds_destage(block);
-            let Some(block) = cache.take_to_destage(may_go) else { break };
-            self.io.destages += 1;
-            self.io.send_to_cache(Work::DestageRead(block), 1, false);
-        }
-        let now_ns = self.clock.now_ns;
-        let Io { cache_device, disks, rng, .. } = &mut self.io;
-        for device in std::iter::once(cache_device).chain(disks) {
-            while let Some((command, ns)) = device.start(now_ns, rng) {
-                self.clock.after(ns, Happening::Done(command));
-            }
-        }
     }
 }
