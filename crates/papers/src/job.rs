@@ -135,6 +135,8 @@ pub struct Processes {
     pub clients: Option<u32>,
     /// Per cent of the cache that may be dirty before it is written back, instead of the default.
     pub dirty_percent: Option<u32>,
+    /// Commands of which a disk serves the nearest first, instead of the default.
+    pub disk_queue: Option<u64>,
 }
 
 /// An application.
@@ -149,12 +151,15 @@ pub enum Model {
 /// What is other than in the model of PostgreSQL as it is committed, to find out what a result hangs on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Variation {
-    /// Processor time of a transaction, in milliseconds.
-    pub transaction_ms: Option<u64>,
-    /// Pages that the checkpointer writes while it holds a file's mutex.
-    pub checkpoint_run: Option<u64>,
-    /// Time to reach a place on the disks, in microseconds.
-    pub disk_us: Option<u64>,
+    /// Processor time of a transaction, in microseconds.
+    pub transaction_us: Option<u64>,
+    /// Pages that a hundred transactions change.
+    pub dirtied_percent: Option<u64>,
+}
+
+impl Variation {
+    /// As committed.
+    pub const NONE: Variation = Variation { transaction_us: None, dirtied_percent: None };
 }
 
 /// What a write cache is made of.

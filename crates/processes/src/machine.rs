@@ -9,7 +9,7 @@ numbers! {
         processors = 8, 0..=4096, "processors; 0: as many as processes", "paper, section 7.1: two quad-core Xeons";
         time_slice_us = 1000, 1..=1000000, "microseconds after which a process makes room for others that want a processor", "assumed; who comes from a wait goes first, as in Linux";
         dirty_percent = 20, 0..=100, "per cent of the cache that may be dirty before it is written back", "FlashCache: 20, as recalled";
-        destages = 32, 1..=4096, "blocks written back to a disk at a time", "assumed";
+        destages = 4, 1..=4096, "blocks written back to a disk at a time", "FlashCache: max_clean_ios_total of 4, as recalled";
         map_writes = 1, 0..=1, "1: the cache's map is on it, and a write is complete when its entries are written; 0: it is not", "paper, section 2.2: \"NVWC writes for updating the corresponding metadata\"";
         map_entries = 256, 1..=65536, "entries in a block of the map, which are written together when they wait for each other", "FlashCache: 16 bytes an entry, as recalled";
         disk_turn_us = 6000, 1..=1000000, "microseconds of a turn of the disks", "paper, section 7.1: 10,000 turns a minute";

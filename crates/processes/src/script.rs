@@ -58,7 +58,7 @@ impl Primitive {
     ];
 
     /// Mean and longest wait of PostgreSQL's backends under CP, in milliseconds, as the paper's table 2 has them.
-    pub fn paper_ms(self) -> Option<(f64, f64)> {
+    pub const fn paper_ms(self) -> Option<(f64, f64)> {
         match self {
             Primitive::DownRead => Some((1088.09, 6065.2)),
             Primitive::TransactionLocked => Some((493.05, 4806.8)),

@@ -26,14 +26,15 @@ pub static EXPERIMENTS: &[Experiment] = &[
 /// The policies in the paper's order (section 7.1).
 const POLICIES: [&str; 6] = ["all", "sync", "wal", "cp", "cp-pi", "cp-pi-ioi"];
 
-/// What is said of every experiment here.
-const MODEL: &str =
-    "The model's mix of writes was chosen after Table 1; reads never reach the devices, as in the paper";
+/// What is said of every experiment with PostgreSQL.
+const MODEL: &str = "How many pages a transaction changes was chosen after Table 1; reads never reach the devices, as in the paper. The model \
+     is of processors, two disks with a head and a queue, FlashCache's map, two file systems with journals, and the kernel's \
+     writer (`lode requests --settings` lists every number with its source); the kernel's queues never refuse a command";
 
 /// PostgreSQL over a ramdisk of this size.
-fn postgres(policy: &'static str, cache_mib: u32) -> Processes {
-    let (model, device) = (Model::Postgres(Variation::default()), CacheDevice::Ram);
-    Processes { model, policy, cache_mib, device, clients: None, dirty_percent: None }
+const fn postgres(policy: &'static str, cache_mib: u32) -> Processes {
+    let (model, device) = (Model::Postgres(Variation::NONE), CacheDevice::Ram);
+    Processes { model, policy, cache_mib, device, clients: None, dirty_percent: None, disk_queue: None }
 }
 
 /// The same over an SSD.

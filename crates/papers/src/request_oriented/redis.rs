@@ -17,9 +17,7 @@ pub(super) const FIG_9: Experiment = Experiment {
     figure: "9",
     title: "Redis's throughput by policy",
     ran: "YCSB A and B on four instances, 512 MB ramdisk and 16 GB SSD (section 7.3)",
-    here: &[
-        "Snapshots of 128 MiB every ten seconds, a fourth of the paper's data set; log rewriting is not modelled",
-    ],
+    here: &["Snapshots of 512 MiB every minute, as Redis makes them; log rewriting is not modelled"],
     claims: CLAIMS,
     jobs: || {
         all(CELLS
@@ -80,14 +78,14 @@ static CLAIMS: &[Claim] = &[
     .source(SOURCE),
     Claim::new(
         "req-9-cached-ram",
-        "ramdisk: fewer writes cached for a request than with ALL",
+        "ramdisk: fewer blocks cached for a request than with ALL",
         Shown::Percent,
         Reported::Range(0.20, 0.29),
     )
     .source(SOURCE),
     Claim::new(
         "req-9-cached-ssd",
-        "SSD: fewer writes cached for a request than with ALL",
+        "SSD: fewer blocks cached for a request than with ALL",
         Shown::Percent,
         Reported::Range(0.84, 0.87),
     )
@@ -95,8 +93,8 @@ static CLAIMS: &[Claim] = &[
 ];
 
 /// YCSB's workloads, by the updates among a hundred requests.
-const A: u64 = 50;
-const B: u64 = 5;
+pub(super) const A: u64 = 50;
+pub(super) const B: u64 = 5;
 
 const CELLS: [(&str, u64, CacheDevice); 4] = [
     ("A, ramdisk", A, CacheDevice::Ram),
@@ -105,9 +103,17 @@ const CELLS: [(&str, u64, CacheDevice); 4] = [
     ("B, SSD", B, CacheDevice::Ssd),
 ];
 
-fn job(policy: &'static str, updates: u64, device: CacheDevice) -> Processes {
-    let cache_mib = if device == CacheDevice::Ram { 512 } else { 16_384 };
-    Processes { model: Model::Redis(updates), policy, cache_mib, device, clients: None, dirty_percent: None }
+pub(super) const fn job(policy: &'static str, updates: u64, device: CacheDevice) -> Processes {
+    let cache_mib = if matches!(device, CacheDevice::Ram) { 512 } else { 16_384 };
+    Processes {
+        model: Model::Redis(updates),
+        policy,
+        cache_mib,
+        device,
+        clients: None,
+        dirty_percent: None,
+        disk_queue: None,
+    }
 }
 
 fn fig_9(results: &Results) -> Finding {
@@ -115,7 +121,7 @@ fn fig_9(results: &Results) -> Finding {
     let rate = |policy, cell| Some(report(policy, cell).requests_per_s);
     let per_request = |policy, cell| {
         let one: &RequestsReport = report(policy, cell);
-        ratio(Some(one.writes.cached as f64), Some(one.requests as f64))
+        ratio(Some(one.writes.cached_blocks as f64), Some(one.requests as f64))
     };
     let every = [0, 1, 2, 3];
     let (ram, ssd) = ([0, 1], [2, 3]);
@@ -139,8 +145,9 @@ fn fig_9(results: &Results) -> Finding {
         .say("req-9-cached-ram", least(ram.map(spared)))
         .say("req-9-cached-ssd", least(ssd.map(spared)));
     found.note(
-        "Every update of the model waits for a commit of the journal, so that the journal's writes are most of all writes and \
-         all of them critical: little is left not to cache",
+        "With the SSD ALL is slower here than in the paper, because four snapshots of 512 MiB a minute are more than the model's \
+         SSD can write (5,900 blocks a second), so that every commit stands behind them; SYNC gains from the same. Issuing again \
+         gains more than in the paper, because every commit of the journal waits for the snapshot's data that is under way",
     );
     let bars = Bars::new("Throughput, of ALL's (Fig. 9)", Unit::Count, CELLS.map(|(name, ..)| name));
     let bars = POLICIES.iter().fold(bars, |bars, &policy| {
@@ -156,7 +163,7 @@ pub(super) const TABLE_4: Experiment = Experiment {
     figure: "T4",
     title: "Redis's tail latency",
     ran: "16 GB SSD: 99th, 99.9th and 99.99th percentiles (section 7.3, Table 4)",
-    here: &["The 99.99th percentile is not measured; SSD and journal are as in Fig. 9"],
+    here: &["SSD and journal are as in Fig. 9"],
     claims: &[
         ms("req-t4-a-all", "A, ALL: 99.9th percentile", 649.0),
         ms("req-t4-a-sync", "A, SYNC: 99.9th percentile", 678.0),
@@ -219,6 +226,7 @@ fn table_4(results: &Results) -> Finding {
     let cells = || [A, B].into_iter().flat_map(|updates| SHOWN.map(|(policy, _)| latency(policy, updates)));
     let bars = Bars::new("Latency (Table 4)", Unit::Microseconds, rows);
     let bars = bars.part("99th", cells().map(|latency| Some(latency.p99_us as f64)));
-    found.draw(Chart::Bars(bars.part("99.9th", cells().map(|latency| Some(latency.p99_9_us as f64)))));
+    let bars = bars.part("99.9th", cells().map(|latency| Some(latency.p99_9_us as f64)));
+    found.draw(Chart::Bars(bars.part("99.99th", cells().map(|latency| Some(latency.p99_99_us as f64)))));
     found
 }

@@ -1,22 +1,26 @@
 //! Processes above a write cache. It must not know which experiment asks.
 
 use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy};
-use lode_processes::{DeviceModel, PostgresSettings, RedisSettings, RequestsReport, RunConfig, run_script};
+use lode_processes::{
+    CacheKind, MachineSettings, PostgresSettings, RedisSettings, RequestsReport, RunConfig, run_script,
+};
 
 use super::load::BLOCK;
 use crate::error::PapersError;
-use crate::job::{CacheDevice, Model, Processes, Variation};
+use crate::job::{CacheDevice, Model, Processes};
 use crate::workload::Length;
 
 const NS_PER_S: u64 = 1_000_000_000;
 /// The part of a run that does not count.
 const WARM_UP_PART: u64 = 6;
+const SEED: u64 = 1;
 
 /// Simulated seconds; the paper ran 30 minutes.
 pub fn simulated_s(length: Length) -> u64 {
     match length {
-        Length::Tiny => 6,
-        Length::Reduced => 60,
+        // Long enough for a checkpoint, without which nobody waits for long.
+        Length::Tiny => 20,
+        Length::Reduced => 40,
         Length::Full => 1800,
     }
 }
@@ -26,43 +30,38 @@ pub(super) fn run_processes(job: &Processes, length: Length) -> Result<RequestsR
     let policy = AdmissionPolicy::from_name(job.policy)
         .ok_or_else(|| PapersError::Request(format!("There is no admission policy '{}'", job.policy)))?;
     let end_ns = simulated_s(length) * NS_PER_S;
-    let defaults = RunConfig::new(AdmissionOptions::new(policy, &[])?);
+    let defaults = MachineSettings::default();
+    let machine = MachineSettings {
+        dirty_percent: job.dirty_percent.map_or(defaults.dirty_percent, u64::from),
+        disk_queue: job.disk_queue.unwrap_or(defaults.disk_queue),
+        ..defaults
+    };
+    let kind = match job.device {
+        CacheDevice::Ram => CacheKind::Ram,
+        CacheDevice::Ssd => CacheKind::Ssd,
+    };
     let config = RunConfig {
         cache_blocks: ((u64::from(job.cache_mib) << 20) / BLOCK.bytes()).max(1) as usize,
-        cache: match job.device {
-            CacheDevice::Ram => DeviceModel::RAM,
-            CacheDevice::Ssd => DeviceModel::SSD,
-        },
-        disk: disk(job, defaults.disk),
-        dirty_percent: job.dirty_percent.unwrap_or(defaults.dirty_percent),
         end_ns,
         warm_up_ns: end_ns / WARM_UP_PART,
-        ..defaults
+        ..RunConfig::new(AdmissionOptions::new(policy, &[])?, machine, kind)
     };
     let script = match job.model {
         Model::Postgres(variation) => {
             let settings = PostgresSettings::default();
-            let cpu_us = variation.transaction_ms.map(|ms| 1000 * ms);
             PostgresSettings {
-                backends: job.clients.unwrap_or(settings.backends),
-                transaction_cpu_us: cpu_us.unwrap_or(settings.transaction_cpu_us),
-                checkpoint_run: variation.checkpoint_run.unwrap_or(settings.checkpoint_run),
+                backends: job.clients.map_or(settings.backends, u64::from),
+                transaction_cpu_us: variation.transaction_us.unwrap_or(settings.transaction_cpu_us),
+                dirtied_percent: variation.dirtied_percent.unwrap_or(settings.dirtied_percent),
                 ..settings
             }
-            .script()
+            .script(SEED)
         }
         Model::Redis(updates_percent) => {
             let settings = RedisSettings { updates_percent, ..RedisSettings::default() };
-            RedisSettings { clients: job.clients.unwrap_or(settings.clients), ..settings }.script()
+            let clients = job.clients.map_or(settings.clients, u64::from);
+            RedisSettings { clients, ..settings }.script(SEED)
         }
     };
     Ok(run_script(script?, &config)?)
-}
-
-/// The disks of a run.
-fn disk(job: &Processes, usual: DeviceModel) -> DeviceModel {
-    match job.model {
-        Model::Postgres(Variation { disk_us: Some(us), .. }) => DeviceModel { random_ns: 1000 * us, ..usual },
-        _ => usual,
-    }
 }

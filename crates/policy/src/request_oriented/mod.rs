@@ -127,7 +127,7 @@ pub struct AdmissionOptions {
 impl AdmissionOptions {
     /// Settings of [`TABLE`] at their defaults.
     pub fn settings() -> Settings {
-        Settings::new("request-oriented", &[TABLE]).listed_by("`lode requests --help`")
+        Settings::new("request-oriented", &[TABLE]).listed_by("`lode requests --settings`")
     }
 
     /// This policy with the other settings as given.
@@ -137,13 +137,17 @@ impl AdmissionOptions {
     pub fn new(policy: AdmissionPolicy, pairs: &[String]) -> Result<AdmissionOptions, SettingError> {
         let mut settings = Self::settings();
         pairs.iter().try_for_each(|pair| settings.set_pair(pair))?;
-        settings.set("admission", policy.name())?;
-        Ok(AdmissionOptions {
+        Ok(AdmissionOptions::of(policy, &settings))
+    }
+
+    /// This policy with the other settings as given, which have [`TABLE`] among theirs.
+    pub fn of(policy: AdmissionPolicy, settings: &Settings) -> AdmissionOptions {
+        AdmissionOptions {
             policy,
             pi_sync_only: settings.is_on("pi_sync_only"),
             stall: if settings.text("stall") == "wait" { Stall::Wait } else { Stall::Bypass },
             reissue: policy.reissues(),
-        })
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 use lode_policy::Settings;
 use lode_policy::request_oriented::AdmissionPolicy;
 use lode_processes::{
-    CacheKind, MachineSettings, RequestsError, RequestsReport, RunConfig, ScriptText, run_script,
+    CacheKind, MachineSettings, PostgresSettings, RedisSettings, RequestsError, RequestsReport, RunConfig,
+    ScriptText, run_script,
 };
 
 use crate::options;
@@ -90,4 +91,18 @@ fn repetitions_are_written_out() {
         "log 1000 16\nprocess P critical\n  repeat 5\n  request begins\n  append 2\n  request ends\n  end\n";
     let (_, report) = run(text, AdmissionPolicy::Cp).unwrap();
     assert_eq!((report.requests, report.writes.cached, report.writes.submitted_blocks), (5, 5, 10));
+}
+
+#[test]
+fn every_setting_is_on_its_page() {
+    let page = include_str!("../../../../docs/schemes/request-oriented.md");
+    for table in [MachineSettings::TABLE, PostgresSettings::TABLE, RedisSettings::TABLE] {
+        for info in table {
+            let row = format!("| `{}` | {} | ", info.key, info.default);
+            let found = page.lines().find(|line| line.starts_with(&row));
+            let found =
+                found.unwrap_or_else(|| panic!("docs/schemes/request-oriented.md has no row '{row}'"));
+            assert!(found.contains(info.about) && found.contains(info.source), "{found}");
+        }
+    }
 }
