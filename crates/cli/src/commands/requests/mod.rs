@@ -193,7 +193,7 @@ impl RequestsCommand {
             }
         }
         self.set.iter().try_for_each(|pair| settings.set_pair(pair))?;
-        for (key, value, line) in text.map_or(&[][..], |text| &text.settings) {
+        for (key, value, line) in text.map_or(&[][..], |text| text.settings.as_slice()) {
             let set = match self.set.iter().any(|pair| named(pair, key)) {
                 // The command line says otherwise.
                 true => Ok(()),
