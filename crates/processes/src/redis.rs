@@ -22,7 +22,7 @@ numbers! {
         snapshot_tail_blocks = 8, 0..=65536, "blocks of a snapshot that its process itself writes at the end, synchronously", "assumed";
         writeback_blocks = 64, 1..=64, "blocks of a write of the kernel's writer", "assumed";
         writeback_depth = 16, 1..=4096, "writes that it has under way at most", "Linux: 4 MiB a turn";
-        journal_interval_us = 5000000, 1000..=3600000000, "microseconds between commits of the journal that nobody asked for", "ext4: 5 s";
+        journal_interval_us = 5000000, 1000..=3600000000, "microseconds between commits of a journal that nobody asked for", "ext4: 5 s";
     }
 }
 
