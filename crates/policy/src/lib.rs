@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+mod decision;
 mod effect;
 mod geometry;
 mod growth;
@@ -35,6 +36,7 @@ mod sizer;
 mod tracked;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
+pub use decision::{Decision, Decisions};
 pub use effect::{CopyReason, CopySource, Effect, NullSink, Sink, Slot};
 pub use geometry::{Geometry, MapKind};
 pub use interval::Since;

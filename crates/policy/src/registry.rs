@@ -3,6 +3,7 @@
 
 use lode_types::{Access, BlockNo, Level, OriginFields};
 
+use crate::decision::Decisions;
 use crate::effect::{Sink, Slot};
 use crate::interval::Interval;
 use crate::needs::{Adjacency, RequestSource};
@@ -80,6 +81,7 @@ macro_rules! register {
 // The table, in the order to show them. Large schemes are boxed. One without an entry is what another one is with some
 // settings.
 register! {
+    Auto(Box<auto::Auto>): auto::INFO;
     Etica(Box<etica::Etica>): etica::INFO;
     EticaNpe(Box<etica::Npe>);
     BenefitDensity(Box<benefit_density::BenefitDensity>): benefit_density::INFO;
@@ -280,5 +282,9 @@ impl Scheme for AnyScheme {
 
     fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
         each!(self, scheme => scheme.reissuing())
+    }
+
+    fn decisions(&self) -> Option<&Decisions> {
+        each!(self, scheme => scheme.decisions())
     }
 }

@@ -3,6 +3,7 @@
 use lode_reuse::CurvePoint;
 use lode_types::{Access, BlockNo, Direction, Level};
 
+use crate::decision::Decisions;
 use crate::effect::{Sink, Slot};
 use crate::next_uses::NextUses;
 use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
@@ -196,6 +197,11 @@ pub trait Scheme: Prefetch {
 
     /// The scheme, where it issues writes again.
     fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
+        None
+    }
+
+    /// What it has chosen, where it chooses among schemes.
+    fn decisions(&self) -> Option<&Decisions> {
         None
     }
 }

@@ -2,7 +2,8 @@
 
 use lode_hardware::ServiceTimes;
 use lode_policy::{
-    AccessTimes, Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Scheme, Settings, Sizer,
+    AccessTimes, Decisions, Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Scheme, Settings,
+    Sizer,
 };
 use lode_trace::vm_block;
 use lode_types::{Access, BlockRange, BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
@@ -100,6 +101,8 @@ pub struct VmOutcome {
     pub shares: Vec<Quota>,
     /// Where the second copies of its dirty blocks were; `None` with a scheme that keeps none.
     pub mirrors: Option<Mirrors>,
+    /// What its scheme chose; `None` with one that does not choose among others.
+    pub decisions: Option<Decisions>,
 }
 
 /// What the objective `latency` counts, of a model of devices: on the disk every block is a random one.
@@ -292,7 +295,8 @@ impl<T: Scheme> Driver<T> {
         self.vms.iter().enumerate().map(|(vm, (scheme, tally))| {
             let (first_interval, shares) = self.intervals.of(vm);
             let mirrors = scheme.mirroring().map(Mirroring::mirrors);
-            VmOutcome { tally: tally.clone(), first_interval, shares, mirrors }
+            let decisions = scheme.decisions().cloned();
+            VmOutcome { tally: tally.clone(), first_interval, shares, mirrors, decisions }
         })
     }
 }

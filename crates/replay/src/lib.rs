@@ -27,7 +27,7 @@ pub use intervals::MAX_INTERVAL_SHARES;
 pub use lode_hardware::{Host, ServiceTimes};
 pub use memory::{count_distinct_blocks, most_memory_bytes};
 pub use recording::{Playback, Recording};
-pub use report::{Counts, LevelBlocks, ModelReport, Report, VmReport};
+pub use report::{Counts, DecisionsReport, LevelBlocks, ModelReport, Report, VmReport};
 pub use run::{
     MAX_LEVEL_BLOCKS, Options, RequestStream, count_vms, level_blocks, replay, replay_with_future,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lode_hardware::{Host, ServiceTimes};
-use lode_policy::{CounterReport, Quota, Settings};
+use lode_policy::{CounterReport, Decision, Decisions, Quota, Settings};
 use serde::Serialize;
 
 use crate::devices::{DevicesReport, VmDevices};
@@ -122,6 +122,23 @@ pub struct VmReport {
     pub first_interval: usize,
     /// Its share after each sizing.
     pub intervals: Vec<LevelBlocks>,
+    /// What its scheme chose; none with a scheme that does not choose among others.
+    pub decisions: Option<DecisionsReport>,
+}
+
+/// What a scheme chose that chooses among others.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisionsReport {
+    /// How often another one began to decide.
+    pub count: u64,
+    /// The latest times, up to 256, oldest first.
+    pub latest: Vec<Decision>,
+}
+
+impl From<Decisions> for DecisionsReport {
+    fn from(decisions: Decisions) -> DecisionsReport {
+        DecisionsReport { count: decisions.count(), latest: decisions.latest().cloned().collect() }
+    }
 }
 
 /// Counts of one VM or of all. In blocks where the name does not say otherwise.
@@ -175,6 +192,7 @@ pub(crate) fn vm_reports<'a>(
             devices: devices(&outcome.tally),
             first_interval: outcome.first_interval,
             intervals: outcome.shares.into_iter().map(LevelBlocks::from).collect(),
+            decisions: outcome.decisions.map(DecisionsReport::from),
         }
     });
     let vms = vms.collect();

@@ -31,6 +31,16 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
     Machine { config, settings, name: "vm".to_owned(), ssd_bytes, extent_bytes, kept_records: 1024 }
 }
 
+/// Has `auto` choose anew as often as it can.
+const AUTO: &[&str] = &[
+    "shadow_blocks=64",
+    "look_accesses=10",
+    "switch_percent=0",
+    "switch_cost_percent=0",
+    "set_percent=0",
+    "set_cost_percent=0",
+];
+
 /// One machine for each way of caching that there is.
 pub fn all_schemes() -> Vec<(&'static str, Machine)> {
     let quota = Quota::new(20, 60);
@@ -58,6 +68,8 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         // Copies in both levels, and moves on demand; the second lets writes pass what is dirty on the SSD.
         ("benefit-density", machine("benefit-density", &["write_price_us=0"], quota)),
         ("benefit-density budget", machine("benefit-density", &["write_budget=30"], quota)),
+        // Schemes that follow each other within it, at nearly every look.
+        ("auto", machine("auto", AUTO, quota)),
         // From write-back to read-only and back, with all that is dirty cleaned at once.
         (
             "eci-cache-like",

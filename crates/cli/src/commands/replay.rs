@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
-use lode_policy::{Quota, SchemeInfo};
+use lode_policy::{Decision, Quota, SchemeInfo};
 use lode_replay::{
     Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, VmReport,
     count_vms, level_blocks, replay, replay_with_future,
@@ -252,7 +252,49 @@ fn report_text(report: &Report) -> String {
         number(model.disk_sequential_us),
         number(model.disk_small_write_factor)
     );
-    text + &devices_text(&report.devices) + &inputs_text(&report.inputs)
+    text + &devices_text(&report.devices) + &decisions_text(report) + &inputs_text(&report.inputs)
+}
+
+/// Decisions of a VM that are shown.
+const MOST_DECISIONS: usize = 20;
+
+/// What a scheme chose that chooses among others, and why.
+fn decisions_text(report: &Report) -> String {
+    let mut text = String::new();
+    for vm in report.vms.iter().take(MAX_TABLE_VMS) {
+        let Some(decisions) = &vm.decisions else { continue };
+        text += &match decisions.count {
+            0 => format!(
+                "{} stays with what {} begins with: nothing was better for long.\n",
+                vm.name, report.scheme
+            ),
+            count => format!("{}: {} chose anew {}.\n", vm.name, report.scheme, show_times(count)),
+        };
+        let passed_over = decisions.latest.len().saturating_sub(MOST_DECISIONS);
+        if decisions.count > MOST_DECISIONS as u64 {
+            text += &format!("  the last {MOST_DECISIONS} times; --json=FILE has more\n");
+        }
+        text.extend(decisions.latest.iter().skip(passed_over).map(decision_text));
+    }
+    text
+}
+
+fn show_times(count: u64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
+fn decision_text(decision: &Decision) -> String {
+    format!(
+        "  after {} block accesses {} instead of {}: {:.0} us a request instead of {:.0}, SSD writes {:.2} instead of {:.2}, \
+         by their shadows\n",
+        decision.block_accesses,
+        decision.to,
+        decision.from,
+        decision.to_latency_us,
+        decision.from_latency_us,
+        decision.to_ssd_writes,
+        decision.from_ssd_writes
+    )
 }
 
 /// At most two decimals, and none that are zero.

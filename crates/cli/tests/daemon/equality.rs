@@ -287,6 +287,7 @@ pub fn eventful(scheme: &str) -> &'static [&'static str] {
             &["write_policy=wb", "promotion=nhit", "staleness_requests=500", "wake_up_requests=100"]
         }
         "l2arc-like" => &["feed_interval=10", "feed_blocks=100"],
+        "auto" => &["look_accesses=100", "shadow_blocks=1000", "switch_cost_percent=1", "set_cost_percent=0"],
         "tica-adaptive" => &["sample_size=500", "steps=2"],
         _ => &[],
     }

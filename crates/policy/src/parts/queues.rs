@@ -137,6 +137,11 @@ impl<const N: usize> Queues<N> {
         (slot != NO_SLOT).then_some(slot)
     }
 
+    /// Every slot that holds a block, in any order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.records.iter().map(|record| record.slot).filter(|&slot| slot != NO_SLOT)
+    }
+
     #[inline(always)]
     pub(crate) fn block(&self, id: Id) -> BlockNo {
         self.records[id as usize].block

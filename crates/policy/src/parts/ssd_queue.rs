@@ -30,6 +30,16 @@ impl SsdQueue {
         self.queue.slot(id).map(|slot| (id, slot))
     }
 
+    /// Where a block is, and whether it is newer than the disk.
+    pub(crate) fn copy(&self, hash: u32, block: BlockNo) -> Option<(Slot, bool)> {
+        self.find(hash, block).map(|(id, slot)| (slot, self.queue.is_dirty(id)))
+    }
+
+    /// Every slot that holds a block, in any order.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Slot> {
+        self.queue.slots()
+    }
+
     /// A block is the newest from now on.
     #[inline]
     pub(crate) fn touch(&mut self, id: Id) {

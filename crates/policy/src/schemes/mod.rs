@@ -2,6 +2,7 @@
 //! of its settings, and its `INFO`, which has its line in the registry. What several of them share is in `parts`.
 
 pub mod arc;
+pub mod auto;
 pub mod belady;
 pub mod benefit_density;
 pub mod centaur_like;

@@ -62,10 +62,36 @@ pub struct UcacheLike {
 impl UcacheLike {
     /// A cache with this share.
     pub fn new(settings: &Settings, quota: Quota) -> UcacheLike {
+        UcacheLike::with_worth(settings, quota, settings.integer("worth_hits") as u8)
+    }
+
+    /// A cache where so many hits make a block worth a place on the SSD.
+    pub(crate) fn with_worth(settings: &Settings, quota: Quota, worth_hits: u8) -> UcacheLike {
         let lru = QueueLevel::of(Level::Dram, settings, quota.dram_blocks);
-        UcacheLike {
-            level: TwoLevels::new(lru, quota.ssd_blocks, true),
-            worth_hits: settings.integer("worth_hits") as u8,
+        UcacheLike { level: TwoLevels::new(lru, quota.ssd_blocks, true), worth_hits }
+    }
+
+    /// Sets `worth_hits` anew.
+    pub(crate) fn set_worth_hits(&mut self, hits: u8) {
+        self.worth_hits = hits;
+    }
+
+    /// Where a block is in a level, and whether the copy is newer than the disk.
+    pub(crate) fn copy(&self, level: Level, block: BlockNo) -> Option<(Slot, bool)> {
+        let hint = PrefetchHint::new(block);
+        match level {
+            Level::Dram => self.level.dram.lookup(hint, block).1.map(|(_, slot)| (slot, false)),
+            Level::Ssd => self.level.ssd.copy(hint.hash, block),
+            Level::ReadSsd => None,
+        }
+    }
+
+    /// Every slot of a level that holds a block, in any order.
+    pub(crate) fn each_slot(&self, level: Level, note: &mut dyn FnMut(Slot)) {
+        match level {
+            Level::Dram => self.level.dram.queues.slots().for_each(note),
+            Level::Ssd => self.level.ssd.slots().for_each(note),
+            Level::ReadSsd => {}
         }
     }
 

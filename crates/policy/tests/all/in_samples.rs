@@ -48,6 +48,13 @@ const SAME: &[&str] = &[
     "ssd_read_us",
     "ssd_write_us",
     "dram_us",
+    // Blocks of a shadow, and what counts of means.
+    "shadow_blocks",
+    "switch_percent",
+    "switch_cost_percent",
+    "set_percent",
+    "set_cost_percent",
+    "ssd_write_weight_us",
     // Shares and factors.
     "ageing",
     "score_floor",
@@ -134,5 +141,5 @@ fn what_lies_side_by_side_is_refused_and_the_rest_is_not() {
     assert_eq!(check("rpac", &[("region_blocks", "1")]), Ok(()));
     let by_default: Vec<&str> =
         all_schemes().iter().map(|info| info.name).filter(|name| check(name, &[]).is_err()).collect();
-    assert_eq!(by_default, ["benefit-density", "rpac", "rpac-prototype", "opencas-like"]);
+    assert_eq!(by_default, ["auto", "benefit-density", "rpac", "rpac-prototype", "opencas-like"]);
 }

@@ -88,7 +88,7 @@ fn check_case(
         prop_assert!(!(never_on_demand && is_access && observed.iter().any(leaves_ssd)));
         let promotes = observed.iter().any(|s| matches!(s, Observed::Promote { .. } | Observed::Move(_)));
         // Two move what leaves DRAM for what a read brings in; what leaves the DRAM of TICA is copied when it leaves.
-        let on_demand = ["benefit-density", "ucache-like"].contains(&info.name)
+        let on_demand = ["auto", "benefit-density", "ucache-like"].contains(&info.name)
             && matches!(step, Step::Read(_))
             || info.levels.contains(&Level::ReadSsd);
         prop_assert!(!promotes || on_demand || matches!(step, Step::EndRequest));

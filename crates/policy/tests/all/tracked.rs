@@ -7,7 +7,7 @@ use lode_policy::{
 use lode_types::{Access, Level};
 
 use crate::driver::used_levels;
-use crate::memory::{MOST_BYTES_PER_BLOCK, modes};
+use crate::memory::{modes, most_bytes_per_block};
 
 /// How often each block comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,11 @@ fn no_window_is_too_long(info: &SchemeInfo, settings: &Settings) {
         }
     }
     let bytes = scheme.memory_bytes() as u64;
-    assert!(bytes <= MOST_BYTES_PER_BLOCK * BLOCKS, "{}: {bytes} bytes for {BLOCKS} blocks", info.name);
+    assert!(
+        bytes <= most_bytes_per_block(info.name) * BLOCKS,
+        "{}: {bytes} bytes for {BLOCKS} blocks",
+        info.name
+    );
 }
 
 /// How many times as much as their tables take may be said of many small VMs: replays would be left away that fit the memory.

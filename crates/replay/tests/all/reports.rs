@@ -84,7 +84,7 @@ fn the_keys_are_those_of_the_documentation() {
     ];
     assert_eq!(keys(&json), sorted(top));
     assert_eq!(keys(&json["total"]), sorted(COUNT_KEYS));
-    let of_vm = COUNT_KEYS.into_iter().chain(["name", "devices", "first_interval", "intervals"]);
+    let of_vm = COUNT_KEYS.into_iter().chain(["name", "devices", "first_interval", "intervals", "decisions"]);
     assert_eq!(keys(&json["vms"][0]), sorted(of_vm));
     assert_eq!(keys(&json["total"]["read_hits"]), ["dram", "read_ssd", "ssd"]);
     assert_eq!(keys(&json["total"]["write_hits"]), ["ssd"]);

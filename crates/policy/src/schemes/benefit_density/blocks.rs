@@ -194,6 +194,11 @@ impl Blocks {
         record.is_in(level).then(|| self.levels[level.index()].used[at].1)
     }
 
+    /// Every slot of the level that holds a block, in any order.
+    pub(super) fn slots(&self, level: Level) -> impl Iterator<Item = Slot> {
+        self.levels[level.index()].used.iter().map(|&(_, slot)| slot)
+    }
+
     /// A block of the level by its number in any order.
     #[inline]
     pub(super) fn nth(&self, level: Level, at: usize) -> Id {

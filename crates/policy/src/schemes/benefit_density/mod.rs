@@ -157,6 +157,23 @@ impl BenefitDensity {
         }
     }
 
+    /// Sets `write_price_us` anew. What is known of blocks stays.
+    pub(crate) fn set_write_price(&mut self, us: f64) {
+        self.price.set_least(us);
+    }
+
+    /// Where a block is in a level, and whether the copy is newer than the disk.
+    pub(crate) fn copy(&self, level: Level, block: BlockNo) -> Option<(Slot, bool)> {
+        let id = self.blocks.find_block(block)?;
+        let dirty = level == Level::Ssd && self.blocks.get(id).dirty;
+        self.blocks.slot(id, level).map(|slot| (slot, dirty))
+    }
+
+    /// Every slot of a level that holds a block, in any order.
+    pub(crate) fn each_slot(&self, level: Level, note: &mut dyn FnMut(Slot)) {
+        self.blocks.slots(level).for_each(note);
+    }
+
     /// Notes an access to a block before it is decided.
     fn note(&mut self, access: &Access, hint: PrefetchHint) -> Id {
         self.clock += 1;

@@ -31,6 +31,12 @@ impl Price {
         Price { least_us, us: least_us, blocks_per_access, allowed_blocks: 0.0, left_blocks: SAVED_BLOCKS }
     }
 
+    /// The least price from now on, which is the price at once, unless a budget has raised it above.
+    pub(super) fn set_least(&mut self, us: f64) {
+        self.us = if self.us > self.least_us { self.us.max(us) } else { us };
+        self.least_us = us;
+    }
+
     /// What the saving by a block has to exceed.
     #[inline]
     pub(super) fn us(&self) -> f64 {

@@ -1,0 +1,60 @@
+//! What a scheme that chooses among others has chosen, and why. It must not know how it is chosen.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+/// Latest decisions that are kept.
+const MOST: usize = 256;
+
+/// One scheme, or its settings, instead of another from now on. The figures are of shadows on a sample of the blocks, for each
+/// request, on average of some time, the later counting more.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Decision {
+    /// Block accesses of the VM up to then.
+    pub block_accesses: u64,
+    /// Which one decided, as `lode compare --schemes` takes it.
+    pub from: String,
+    /// Which one decides.
+    pub to: String,
+    /// Time of a request with the former, in microseconds.
+    pub from_latency_us: f64,
+    /// Time of a request with the latter, in microseconds.
+    pub to_latency_us: f64,
+    /// Blocks written to the SSD for a request with the former.
+    pub from_ssd_writes: f64,
+    /// Blocks written to the SSD for a request with the latter.
+    pub to_ssd_writes: f64,
+}
+
+/// The latest decisions.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Decisions {
+    latest: VecDeque<Decision>,
+    count: u64,
+}
+
+impl Decisions {
+    pub(crate) fn note(&mut self, decision: Decision) {
+        if self.latest.len() == MOST {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(decision);
+        self.count += 1;
+    }
+
+    /// All that there were.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The latest, up to 256, oldest first.
+    pub fn latest(&self) -> impl ExactSizeIterator<Item = &Decision> {
+        self.latest.iter()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let names = self.latest.iter().map(|decision| decision.from.capacity() + decision.to.capacity());
+        self.latest.capacity() * size_of::<Decision>() + names.sum::<usize>()
+    }
+}

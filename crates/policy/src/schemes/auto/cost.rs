@@ -1,0 +1,114 @@
+//! What a shadow's decisions cost: the time of each request, by itself, on devices that take as long as the settings say. As a
+//! replay reckons it: a request takes as long as its slowest block, and what happens in the background takes nobody's time.
+//!
+//! It must not know which scheme decides.
+
+use lode_types::{Access, BlockNo, Level};
+
+use super::trial::Spent;
+use crate::effect::{Effect, Sink};
+use crate::settings::Settings;
+
+/// Times of one block, in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    dram_us: f64,
+    ssd_read_us: f64,
+    ssd_write_us: f64,
+    disk_read_us: f64,
+    disk_write_us: f64,
+    sequential_us: f64,
+}
+
+/// Takes a shadow's effects.
+#[derive(Debug)]
+pub(super) struct Cost {
+    times: Times,
+    /// The block that effects belong to, and the one behind the disk's last command.
+    block: BlockNo,
+    disk_next: Option<BlockNo>,
+    /// Until the rest of a partial write is there, and the slowest block of the request so far.
+    merge_us: f64,
+    request_us: f64,
+    /// Of all requests since it was asked last.
+    sum_us: f64,
+    ssd_writes: u64,
+}
+
+impl Cost {
+    pub(super) fn new(settings: &Settings) -> Cost {
+        let times = Times {
+            dram_us: settings.number("dram_us"),
+            ssd_read_us: settings.number("ssd_read_us"),
+            ssd_write_us: settings.number("ssd_write_us"),
+            disk_read_us: settings.number("disk_random_us"),
+            disk_write_us: settings.number("disk_write_us"),
+            sequential_us: settings.number("disk_sequential_us"),
+        };
+        Cost { times, block: 0, disk_next: None, merge_us: 0.0, request_us: 0.0, sum_us: 0.0, ssd_writes: 0 }
+    }
+
+    /// The effects that follow belong to this access.
+    pub(super) fn begin_access(&mut self, access: &Access) {
+        self.block = access.block;
+        self.merge_us = 0.0;
+    }
+
+    /// The request is over.
+    pub(super) fn end_request(&mut self) {
+        self.sum_us += std::mem::take(&mut self.request_us);
+    }
+
+    /// What requests took since the last time.
+    pub(super) fn take(&mut self) -> Spent {
+        let ssd_writes = std::mem::take(&mut self.ssd_writes) as f64;
+        Spent { us: std::mem::take(&mut self.sum_us), ssd_writes }
+    }
+
+    fn disk_us(&mut self, random_us: f64) -> f64 {
+        let is_next = self.disk_next == Some(self.block);
+        self.disk_next = self.block.checked_add(1);
+        if is_next { self.times.sequential_us } else { random_us }
+    }
+
+    fn level_us(&self, level: Level) -> f64 {
+        if level == Level::Dram { self.times.dram_us } else { self.times.ssd_read_us }
+    }
+
+    fn lasts(&mut self, us: f64) {
+        self.request_us = self.request_us.max(us);
+    }
+}
+
+impl Sink for Cost {
+    #[inline]
+    fn effect(&mut self, effect: Effect) {
+        match effect {
+            Effect::ReadLevel { level, .. } => self.lasts(self.level_us(level)),
+            Effect::ReadBacking => {
+                let us = self.disk_us(self.times.disk_read_us);
+                self.lasts(us);
+            }
+            Effect::WriteLevel { level, .. } => {
+                let is_ssd = level == Level::Ssd;
+                self.ssd_writes += u64::from(is_ssd);
+                let us = if is_ssd { self.times.ssd_write_us } else { self.times.dram_us };
+                self.lasts(self.merge_us + us);
+            }
+            Effect::WriteBacking => {
+                let us = self.disk_us(self.times.disk_write_us);
+                self.lasts(self.merge_us + us);
+            }
+            Effect::MergeLevel { level, .. } => self.merge_us = self.level_us(level),
+            Effect::MergeBacking => self.merge_us = self.disk_us(self.times.disk_read_us),
+            Effect::Fill { level: Level::Ssd, .. } | Effect::Copy { to: Level::Ssd, .. } => {
+                self.ssd_writes += 1
+            }
+            Effect::Fill { .. }
+            | Effect::Copy { .. }
+            | Effect::Invalidate { .. }
+            | Effect::Evict { .. }
+            | Effect::Clean { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The scheme is chosen by measurement: shadows of all candidates run beside the one that decides, on a sample of the blocks,
+//! and when one of them is better for some time, it decides from then on, with the blocks that are cached.
+//!
+//! Our own. Running candidates in miniature to choose among them is from miniature simulations (Waldspurger et al., "Cache
+//! Modeling and Optimization using Miniature Simulations", USENIX ATC 2017); that the admission of a cache on flash is chosen by
+//! what each would have saved, from CacheSack (Yang et al., USENIX ATC 2022).
+//!
+//! It must not know how any candidate decides.
+
+mod candidates;
+mod cost;
+mod live;
+mod places;
+mod trial;
+
+use lode_types::{Access, BlockNo, Level};
+
+use crate::decision::{Decision, Decisions};
+use crate::effect::{Sink, Slot};
+use crate::needs::Adjacency;
+use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+use crate::quota::Quota;
+use crate::registry::{AnyScheme, SchemeInfo};
+use crate::scheme::{AccessSink, Scheme};
+use crate::schemes::benefit_density;
+use crate::settings::{OFF, SettingInfo, Settings};
+use crate::tracked::{Footprint, percent_of};
+use candidates::Candidate;
+use live::Live;
+use trial::{Spent, Trial};
+
+pub(crate) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo::integer("shadow_blocks", "4096", 64, 1 << 20)
+        .about("blocks of both levels that a shadow has at least; a smaller cache is shadowed as a whole")
+        .source("ours"),
+    SettingInfo::scaled("look_accesses", "1024", 1, 1 << 30)
+        .about("block accesses from one look at the shadows to the next, if a quarter of the blocks of both levels is not more")
+        .source("ours"),
+    SettingInfo::number("switch_percent", "2", 0.0, 100.0)
+        .about("per cent by which another scheme has to be better for that to count")
+        .source("ours"),
+    SettingInfo::number("switch_cost_percent", "50", 0.0, 1e6)
+        .about("what another scheme must have saved before it takes over, in per cent of what requests cost that access as many blocks as both levels have")
+        .source("ours: what the newcomer has yet to learn must pay"),
+    SettingInfo::number("set_percent", "0.3", 0.0, 100.0)
+        .about("as switch_percent, for other settings of the scheme that decides")
+        .source("ours"),
+    SettingInfo::number("set_cost_percent", "10", 0.0, 1e6)
+        .about("as switch_cost_percent, for other settings of the scheme that decides")
+        .source("ours: they take effect at once"),
+    SettingInfo::number("ssd_write_weight_us", "0", 0.0, 1e6)
+        .about("what counts for each block written to the SSD beside the latency, in microseconds of a request")
+        .source("ours: latency alone"),
+];
+
+/// What is registered of the scheme.
+pub(crate) const INFO: SchemeInfo = SchemeInfo {
+    name: "auto",
+    about: "whichever scheme and price of SSD writes costs requests least, by shadows of all of them",
+    source: "ours, after miniature simulations (Waldspurger et al., ATC 2017)",
+    tables: &[SETTINGS, benefit_density::SETTINGS],
+    build: |settings, _, quota| AnyScheme::Auto(Box::new(Auto::new(settings, quota))),
+    footprint: Footprint::new(640 << 10, BLOCK_BYTES)
+        .with_history(BLOCK_BYTES * TABLES)
+        .remembering(remembered),
+    levels: &[Level::Dram, Level::Ssd],
+    adjacency: Some(Adjacency { key: "runs", off: OFF, what: "runs of neighbouring blocks" }),
+    ..SchemeInfo::PLAIN
+};
+
+/// When another candidate is to decide, in parts of what the one that decides costs.
+#[derive(Clone, Copy, Debug)]
+struct Bar {
+    /// What has to be saved for it to count.
+    least: f64,
+    /// What must have been saved, of a turnover.
+    saved: f64,
+}
+
+/// Bytes for each block that a candidate knows.
+const BLOCK_BYTES: u64 = 96;
+/// Tables that may know a block, beside those of the scheme that decides: of the one before it, and of the shadows.
+const TABLES: u64 = 1 + Candidate::MOST;
+
+/// Blocks of which each is in as many tables as there are: ghosts; while another scheme takes over, as many again with its own
+/// blocks; and what the shadows know.
+fn remembered(settings: &Settings, share_blocks: u64, _: Quota) -> u64 {
+    let known = share_blocks.saturating_add(percent_of(share_blocks, settings, "ghost_percent"));
+    let shadow_blocks = settings.integer("shadow_blocks").saturating_mul(2).min(share_blocks);
+    let of_shadow = shadow_blocks.saturating_add(percent_of(shadow_blocks, settings, "ghost_percent"));
+    let shadows = of_shadow.saturating_mul(Candidate::MOST);
+    known.saturating_mul(2).saturating_add(shadows).saturating_sub(share_blocks).div_ceil(TABLES)
+}
+
+/// One VM's DRAM and SSD.
+#[derive(Debug)]
+pub struct Auto {
+    settings: Settings,
+    candidates: Vec<Candidate>,
+    /// Which of them decides.
+    chosen: usize,
+    live: Live,
+    trial: Trial,
+    /// What each candidate has saved.
+    gains: Vec<f64>,
+    /// For other settings, and for another scheme.
+    bars: [Bar; 2],
+    decisions: Decisions,
+    /// Accesses that are decided together.
+    batch: Vec<PrefetchedAccess>,
+}
+
+impl Auto {
+    /// A cache with this share.
+    pub fn new(settings: &Settings, quota: Quota) -> Auto {
+        let candidates = Candidate::all(settings);
+        Auto {
+            chosen: 0,
+            live: Live::new(candidates[0].build(settings, quota)),
+            trial: Trial::new(settings, &candidates, quota),
+            gains: vec![0.0; candidates.len()],
+            bars: [("set_percent", "set_cost_percent"), ("switch_percent", "switch_cost_percent")].map(
+                |(least, saved)| Bar {
+                    least: settings.number(least) / 100.0,
+                    saved: settings.number(saved) / 100.0,
+                },
+            ),
+            decisions: Decisions::default(),
+            batch: Vec::new(),
+            settings: settings.clone(),
+            candidates,
+        }
+    }
+
+    /// Looks at what the candidates cost, and lets a better one decide once it has saved enough: a sum of what it saves beyond
+    /// what does not count, which is never negative (Page, "Continuous inspection schemes", Biometrika 1954).
+    #[inline(never)]
+    fn look(&mut self) {
+        let Some(look) = self.trial.look() else { return };
+        let weight_us = self.settings.number("ssd_write_weight_us");
+        let cost = |spent: &Spent| spent.us + spent.ssd_writes * weight_us;
+        let (own, own_mean) = (cost(&look.new[self.chosen]), cost(&look.mean[self.chosen]));
+        let mut best: Option<(f64, usize)> = None;
+        for at in 0..self.candidates.len() {
+            let is_set = self.candidates[at].is_same_scheme(self.candidates[self.chosen]);
+            let Bar { least, saved } = if is_set { self.bars[0] } else { self.bars[1] };
+            let gain = &mut self.gains[at];
+            *gain = (*gain + own * (1.0 - least) - cost(&look.new[at])).max(0.0);
+            let turnover = own_mean * look.turnover_requests;
+            let excess = *gain - saved * turnover;
+            // What it saved must not lie long back.
+            let is_better = at != self.chosen && cost(&look.mean[at]) < own_mean;
+            if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
+                best = Some((excess, at));
+            }
+        }
+        if let Some((_, best)) = best
+            && !self.live.is_taking_over()
+        {
+            self.choose(best, &look.mean);
+        }
+    }
+
+    fn choose(&mut self, best: usize, means: &[Spent]) {
+        let (from, to) = (self.candidates[self.chosen], self.candidates[best]);
+        self.decisions.note(Decision {
+            block_accesses: self.trial.accesses(),
+            from: from.to_string(),
+            to: to.to_string(),
+            from_latency_us: means[self.chosen].us,
+            to_latency_us: means[best].us,
+            from_ssd_writes: means[self.chosen].ssd_writes,
+            to_ssd_writes: means[best].ssd_writes,
+        });
+        self.chosen = best;
+        self.gains.fill(0.0);
+        if !to.set(self.live.cache_mut()) {
+            let quota = self.live.cache().quota();
+            self.live.begin(to.build(&self.settings, quota));
+        }
+    }
+}
+
+impl Prefetch for Auto {
+    #[inline]
+    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        self.live.cache().prefetch_index(blocks);
+    }
+
+    #[inline]
+    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
+        self.live.cache().prefetch_entries(blocks);
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        self.live.cache().prefetch_neighbours(blocks);
+    }
+}
+
+impl Scheme for Auto {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
+
+    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
+        self.trial.access(access, hint);
+        self.live.access(access, hint, sink);
+    }
+
+    /// Decides as many as there are until the next look at once.
+    fn access_batch<'a, W: AccessSink>(
+        &mut self,
+        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
+        sink: &mut W,
+    ) {
+        let mut accesses = accesses.peekable();
+        while accesses.peek().is_some() {
+            if self.live.is_taking_over() {
+                let Some(&PrefetchedAccess { access, hint, now_ns, last }) = accesses.next() else { break };
+                sink.begin_access(&access);
+                self.access_prefetched(access, hint, sink);
+                if last {
+                    self.end_request(now_ns, sink);
+                    sink.end_request(access.op);
+                }
+                continue;
+            }
+            let mut batch = std::mem::take(&mut self.batch);
+            batch.clear();
+            let mut is_due = false;
+            while !is_due && let Some(next) = accesses.next() {
+                batch.push(*next);
+                self.trial.access(next.access, next.hint);
+                is_due = next.last && self.trial.end_request(next.now_ns);
+            }
+            self.live.access_batch(&batch, sink);
+            self.batch = batch;
+            if is_due {
+                self.look();
+            }
+        }
+    }
+
+    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
+        self.live.end_request(now_ns, sink);
+        if self.trial.end_request(now_ns) {
+            self.look();
+        }
+    }
+
+    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
+        self.trial.discard(block);
+        self.live.discard(block, sink);
+    }
+
+    fn forget(&mut self, level: Level, block: BlockNo) {
+        self.live.forget(level, block);
+    }
+
+    fn cleaned(&mut self, block: BlockNo) {
+        self.live.cleaned(block);
+    }
+
+    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+        self.live.restore(block, dirty)
+    }
+
+    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
+        self.live.resize(quota, sink);
+        self.trial.resize(&self.settings, &self.candidates, quota);
+    }
+
+    fn quota(&self) -> Quota {
+        self.live.cache().quota()
+    }
+
+    fn resident_blocks(&self, level: Level) -> u32 {
+        self.live.resident_blocks(level)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let batch = self.batch.capacity() * size_of::<PrefetchedAccess>();
+        self.live.memory_bytes() + self.trial.memory_bytes() + self.decisions.memory_bytes() + batch
+    }
+
+    fn decisions(&self) -> Option<&Decisions> {
+        Some(&self.decisions)
+    }
+}
