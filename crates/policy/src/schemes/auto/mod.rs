@@ -36,10 +36,10 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo::scaled("look_accesses", "1024", 1, 1 << 30)
         .about("block accesses from one look at the shadows to the next, if a quarter of the blocks of both levels is not more")
         .source("ours"),
-    SettingInfo::number("switch_percent", "2", 0.0, 100.0)
+    SettingInfo::number("switch_percent", "3", 0.0, 100.0)
         .about("per cent by which another scheme has to be better for that to count")
         .source("ours"),
-    SettingInfo::number("switch_cost_percent", "50", 0.0, 1e6)
+    SettingInfo::number("switch_cost_percent", "200", 0.0, 1e6)
         .about("what another scheme must have saved before it takes over, in per cent of what requests cost that access as many blocks as both levels have")
         .source("ours: what the newcomer has yet to learn must pay"),
     SettingInfo::number("set_percent", "0.3", 0.0, 100.0)
