@@ -7,15 +7,43 @@ use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::run::{Crash, Plan, RunCounts, run};
-use crate::scenario::{all_schemes, machine, plan};
+use crate::scenario::{VOLUME_BYTES, all_schemes, machine, plan};
 use crate::together::run_together;
 
 /// Most volumes of a host.
 const MOST_VOLUMES: u64 = 3;
 
+/// What always changes while volumes are served; the rest does in some hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changing {
+    /// Nothing does always.
+    Anything,
+    /// Shares.
+    Shares,
+    /// Schemes.
+    Schemes,
+}
+
 /// The plans of a host's volumes. It goes down so, or at random.
-pub fn attack_plans(seed: u64, crash: Crash) -> Vec<Plan> {
-    plans(seed, crash, SOME_MOVE_SHARES, SOME_SWITCH)
+pub fn attack_plans(seed: u64, crash: Crash, changing: Changing) -> Vec<Plan> {
+    let mut plans = plans_in_full(seed, crash, changing);
+    let mut rng = Rng::new(seed.rotate_left(13) ^ 0x5851_f42d_4c95_7f2d);
+    for plan in &mut plans {
+        // Smaller ones are looked at sooner, and meet themselves more often.
+        let volume_bytes = (VOLUME_BYTES >> rng.below(3)) - 1024;
+        plan.machines.iter_mut().for_each(|machine| machine.config.volume_bytes = volume_bytes);
+        plan.most_spare_places = if rng.chance(30) { plan.most_spare_places } else { 0 };
+        plan.looks_around = true;
+        plan.rot = if rng.chance(40) { 70 } else { 0 };
+    }
+    plans
+}
+
+/// The same as hosts were before volumes were of several sizes, without many free places, and looked at by chance.
+fn plans_in_full(seed: u64, crash: Crash, changing: Changing) -> Vec<Plan> {
+    let always = |so| if changing == so { 100 } else { 0 };
+    let (shares, schemes) = (always(Changing::Shares), always(Changing::Schemes));
+    plans(seed, crash, shares.max(SOME_MOVE_SHARES), schemes.max(SOME_SWITCH))
 }
 
 /// In how many of a hundred hosts shares change while volumes are served.
@@ -132,24 +160,16 @@ fn large() -> Machine {
 ///
 /// # Errors
 /// What a guest saw that it must not see, with the command that shows it again.
-pub fn attack(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
-    run_together(&attack_plans(seed, crash))
+pub fn attack(seed: u64, crash: Crash, changing: Changing) -> Result<Vec<RunCounts>, String> {
+    run_together(&attack_plans(seed, crash, changing))
 }
 
-/// As [`attack`], of a host in which shares always change while volumes are served.
+/// As [`attack`], of a host as seeds stood for until [`attack_plans`] varied more: those that once failed are of that time.
 ///
 /// # Errors
 /// As [`attack`].
-pub fn attack_shares(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
-    run_together(&plans(seed, crash, 100, SOME_SWITCH))
-}
-
-/// As [`attack`], of a host in which schemes always change while volumes are served.
-///
-/// # Errors
-/// As [`attack`].
-pub fn attack_schemes(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
-    run_together(&plans(seed, crash, SOME_MOVE_SHARES, 100))
+pub fn attack_in_full(seed: u64, crash: Crash, changing: Changing) -> Result<Vec<RunCounts>, String> {
+    run_together(&plans_in_full(seed, crash, changing))
 }
 
 /// As [`attack`], of one volume on a pair of SSDs. Half of them fail or are lost one at a time, and no guest may notice that.

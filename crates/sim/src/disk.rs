@@ -1,24 +1,23 @@
 //! A device that remembers what a power cut could take away.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use lode_engine::SharedDevice;
 use lode_store::{StoreError, StoreView, SyncDevice};
 use lode_types::{Buf, MediaError, Rng};
 
 const SECTOR: usize = 512;
-const SECTORS_PER_CHUNK: usize = 128;
+const CHUNK_BYTES: usize = 128 * SECTOR;
 
-/// Sectors of a stretch that was written to; what was never written costs nothing, so that a simulated
-/// disk may be as large as a real one.
-type Chunk = Box<[[u8; SECTOR]; SECTORS_PER_CHUNK]>;
+/// Bytes of a stretch that was written to; what was never written costs nothing, so that a simulated disk may be as large as a
+/// real one.
+type Chunk = Box<[u8]>;
 
-/// A write to a sector that is not durable, and what the sector held before it.
-#[derive(Clone, Debug)]
+/// A write to a sector that is not durable. What the sector held before it is kept beside.
+#[derive(Clone, Copy, Debug)]
 struct Unsettled {
     write: u64,
     sector: usize,
-    before: [u8; SECTOR],
     /// A flush that covered it failed: no later one covers it.
     dropped: bool,
 }
@@ -39,8 +38,9 @@ enum Fate {
 pub struct SimDisk {
     chunks: Vec<Option<Chunk>>,
     bytes: u64,
-    /// In the order of the writes.
+    /// In the order of the writes, and what each of them found.
     unsettled: VecDeque<Unsettled>,
+    before: VecDeque<[u8; SECTOR]>,
     writes: u64,
     /// A flush failed, and some of what it covered has not been written again.
     has_dropped: bool,
@@ -57,11 +57,12 @@ pub struct SimDisk {
 impl SimDisk {
     /// A device of zeroes.
     pub fn new(bytes: u64) -> SimDisk {
-        let chunks = bytes.div_ceil((SECTOR * SECTORS_PER_CHUNK) as u64) as usize;
+        let chunks = bytes.div_ceil(CHUNK_BYTES as u64) as usize;
         SimDisk {
             chunks: vec![None; chunks],
             bytes,
             unsettled: VecDeque::new(),
+            before: VecDeque::new(),
             writes: 0,
             has_dropped: false,
             fail_after: None,
@@ -71,25 +72,32 @@ impl SimDisk {
         }
     }
 
-    fn sector(&self, sector: usize) -> &[u8; SECTOR] {
-        match &self.chunks[sector / SECTORS_PER_CHUNK] {
-            Some(chunk) => &chunk[sector % SECTORS_PER_CHUNK],
-            None => &[0; SECTOR],
-        }
+    /// The chunk of a byte, and its offset in it.
+    fn position(offset_bytes: u64) -> (usize, usize) {
+        ((offset_bytes / CHUNK_BYTES as u64) as usize, (offset_bytes % CHUNK_BYTES as u64) as usize)
     }
 
-    fn sector_mut(&mut self, sector: usize) -> &mut [u8; SECTOR] {
-        let chunk = &mut self.chunks[sector / SECTORS_PER_CHUNK];
-        let chunk = chunk.get_or_insert_with(|| Box::new([[0; SECTOR]; SECTORS_PER_CHUNK]));
-        &mut chunk[sector % SECTORS_PER_CHUNK]
+    fn chunk_mut(&mut self, chunk: usize) -> &mut [u8] {
+        self.chunks[chunk].get_or_insert_with(|| vec![0; CHUNK_BYTES].into_boxed_slice())
+    }
+
+    fn sector_mut(&mut self, sector: usize) -> &mut [u8] {
+        let (chunk, at) = SimDisk::position((sector * SECTOR) as u64);
+        &mut self.chunk_mut(chunk)[at..at + SECTOR]
     }
 
     /// Fills `buf` with what a read of whole sectors would return now. The device's last one may be short.
-    pub fn peek(&self, offset_bytes: u64, buf: &mut [u8]) {
+    pub fn peek(&self, mut offset_bytes: u64, mut buf: &mut [u8]) {
         self.assert_in_sectors(offset_bytes, buf.len());
-        let first = (offset_bytes / SECTOR as u64) as usize;
-        for (i, to) in buf.chunks_mut(SECTOR).enumerate() {
-            to.copy_from_slice(&self.sector(first + i)[..to.len()]);
+        while !buf.is_empty() {
+            let (chunk, at) = SimDisk::position(offset_bytes);
+            let (now, later) = buf.split_at_mut(buf.len().min(CHUNK_BYTES - at));
+            match &self.chunks[chunk] {
+                Some(chunk) => now.copy_from_slice(&chunk[at..at + now.len()]),
+                None => now.fill(0),
+            }
+            offset_bytes += now.len() as u64;
+            buf = later;
         }
     }
 
@@ -109,14 +117,23 @@ impl SimDisk {
 
     /// Carries out a write: visible at once, durable later.
     pub fn put(&mut self, offset_bytes: u64, bytes: &[u8]) {
-        self.assert_in_sectors(offset_bytes, bytes.len());
+        self.put_parts(offset_bytes, std::iter::once(bytes));
+    }
+
+    /// As [`SimDisk::put`], of bytes in parts, which end between sectors.
+    pub fn put_parts<'a>(&mut self, mut offset_bytes: u64, parts: impl Iterator<Item = &'a [u8]>) {
         self.writes += 1;
-        for (i, bytes) in bytes.chunks(SECTOR).enumerate() {
-            let sector = (offset_bytes / SECTOR as u64) as usize + i;
-            let mut new = [0; SECTOR];
-            new[..bytes.len()].copy_from_slice(bytes);
-            let before = std::mem::replace(self.sector_mut(sector), new);
-            self.unsettled.push_back(Unsettled { write: self.writes, sector, before, dropped: false });
+        for part in parts {
+            self.assert_in_sectors(offset_bytes, part.len());
+            for bytes in part.chunks(SECTOR) {
+                let (write, sector) = (self.writes, (offset_bytes / SECTOR as u64) as usize);
+                self.unsettled.push_back(Unsettled { write, sector, dropped: false });
+                let held = self.sector_mut(sector);
+                let before = <[u8; SECTOR]>::try_from(&*held).expect("a sector");
+                held[..bytes.len()].copy_from_slice(bytes);
+                self.before.push_back(before);
+                offset_bytes += bytes.len() as u64;
+            }
         }
     }
 
@@ -130,6 +147,7 @@ impl SimDisk {
         let covered = self.unsettled.partition_point(|unsettled| unsettled.write <= mark);
         if !self.has_dropped {
             self.unsettled.drain(..covered);
+            self.before.drain(..covered);
             return;
         }
         // What was dropped stays undecided until its sector is durably written again.
@@ -137,7 +155,9 @@ impl SimDisk {
         for unsettled in self.unsettled.range(..covered).filter(|unsettled| !unsettled.dropped) {
             settled.insert(unsettled.sector, unsettled.write);
         }
-        self.unsettled.retain(|one| settled.get(&one.sector).is_none_or(|&write| one.write > write));
+        let stays = |one: &Unsettled| settled.get(&one.sector).is_none_or(|&write| one.write > write);
+        let logged = self.unsettled.drain(..).zip(self.before.drain(..));
+        (self.unsettled, self.before) = logged.filter(|(one, _)| stays(one)).unzip();
         self.has_dropped = self.unsettled.iter().any(|unsettled| unsettled.dropped);
     }
 
@@ -182,50 +202,39 @@ impl SimDisk {
     /// part or not at all.
     fn decide(&mut self, rng: &mut Rng, is_due: impl Fn(usize) -> bool) {
         let by_sector = rng.chance(25);
-        let mut fates: HashMap<u64, (Fate, usize)> = HashMap::new();
-        // For each sector the contents that it was given, oldest first, and whether that write got so far.
-        let mut histories: BTreeMap<usize, Vec<([u8; SECTOR], bool)>> = BTreeMap::new();
-        let mut left = VecDeque::new();
-        for one in std::mem::take(&mut self.unsettled) {
+        let before: Vec<[u8; SECTOR]> = std::mem::take(&mut self.before).into();
+        // Of each sector that is due, by which of the writes, and whether that got so far.
+        let mut writes: Vec<(usize, usize, bool)> = Vec::with_capacity(before.len());
+        // The latest write, its fate, and how many of its sectors were looked at.
+        let mut latest = (0, Fate::Nothing, 0);
+        for (at, one) in std::mem::take(&mut self.unsettled).into_iter().enumerate() {
             if !is_due(one.sector) {
-                left.push_back(one);
+                self.unsettled.push_back(one);
+                self.before.push_back(before[at]);
                 continue;
             }
-            let fate = |rng: &mut Rng| match rng.below(4) {
-                _ if by_sector => Fate::Sectors,
-                0 => Fate::Whole,
-                1 => Fate::Nothing,
-                2 => Fate::Prefix(rng.below(9) as usize),
-                _ => Fate::Sectors,
-            };
-            let (fate, seen) = fates.entry(one.write).or_insert_with(|| (fate(rng), 0));
-            *seen += 1;
-            let arrives = match *fate {
+            if latest.2 == 0 || latest.0 != one.write {
+                latest = (one.write, Fate::pick(rng, by_sector), 0);
+            }
+            latest.2 += 1;
+            let arrives = match latest.1 {
                 Fate::Whole => true,
                 Fate::Nothing => false,
-                Fate::Prefix(sectors) => *seen <= sectors,
+                Fate::Prefix(sectors) => latest.2 <= sectors,
                 Fate::Sectors => rng.chance(50),
             };
-            histories.entry(one.sector).or_default().push((one.before, arrives));
+            writes.push((one.sector, at, arrives));
         }
-        self.unsettled = left;
         self.has_dropped = false;
-        for (sector, history) in histories {
-            let content = self.outcome(rng, sector, &history);
-            *self.sector_mut(sector) = content;
-        }
-    }
-
-    /// What a sector holds after its writes arrived or did not: mostly the last one that did, now and then an older one,
-    /// because devices reorder.
-    fn outcome(&self, rng: &mut Rng, sector: usize, history: &[([u8; SECTOR], bool)]) -> [u8; SECTOR] {
-        // What a write put there is what the next one found.
-        let given = |at: usize| history.get(at + 1).map_or(*self.sector(sector), |next| next.0);
-        let arrived: Vec<usize> = (0..history.len()).filter(|&at| history[at].1).collect();
-        match arrived.last() {
-            None => history[0].0,
-            Some(_) if rng.chance(20) => given(arrived[rng.below(arrived.len() as u64) as usize]),
-            Some(&last) => given(last),
+        writes.sort_unstable_by_key(|&(sector, at, _)| (sector, at));
+        for history in writes.chunk_by(|one, next| one.0 == next.0) {
+            // What a write put there is what the next one found; the last one's is there.
+            let content = outcome(rng, history).map(|at| history.get(at).map(|&(_, at, _)| &before[at]));
+            match content {
+                Some(Some(content)) => self.sector_mut(history[0].0).copy_from_slice(content),
+                Some(None) => {}
+                None => self.sector_mut(history[0].0).copy_from_slice(&before[history[0].1]),
+            }
         }
     }
 
@@ -257,6 +266,26 @@ impl SimDisk {
             None => Ok(()),
         }
     }
+}
+
+impl Fate {
+    fn pick(rng: &mut Rng, by_sector: bool) -> Fate {
+        match rng.below(4) {
+            _ if by_sector => Fate::Sectors,
+            0 => Fate::Whole,
+            1 => Fate::Nothing,
+            2 => Fate::Prefix(rng.below(9) as usize),
+            _ => Fate::Sectors,
+        }
+    }
+}
+
+/// What a sector holds after its writes arrived or did not: mostly the last one that did, now and then an older one, because
+/// devices reorder. As the number of the write that found it so; `None`: as it was before all of them.
+fn outcome(rng: &mut Rng, history: &[(usize, usize, bool)]) -> Option<usize> {
+    let arrived: Vec<usize> = (0..history.len()).filter(|&at| history[at].2).collect();
+    let &last = arrived.last()?;
+    Some(1 + if rng.chance(20) { arrived[rng.below(arrived.len() as u64) as usize] } else { last })
 }
 
 impl SyncDevice for SimDisk {

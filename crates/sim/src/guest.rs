@@ -1,6 +1,7 @@
 //! A random guest of one volume, held against the model.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest};
 use lode_policy::{CounterReport, Counters, Quota};
@@ -8,7 +9,7 @@ use lode_store::StoreError;
 use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
-use crate::model::{Change, Model, SECTOR, Version};
+use crate::model::{Change, Expected, Model, SECTOR};
 use crate::run::{Crash, Plan, RunCounts};
 use crate::scenario::{all_schemes, may_switch};
 use crate::world::World;
@@ -16,7 +17,7 @@ use crate::world::World;
 /// A guest's request on its way.
 #[derive(Debug)]
 enum Asked {
-    Read { sectors: std::ops::Range<usize>, expected: Vec<Vec<Version>> },
+    Read { sectors: Range<usize>, expected: Expected },
     Write { write: u32, fua: bool },
     Flush { mark: u64 },
 }
@@ -50,6 +51,11 @@ fn another_share(now: &Quota, has_dram: bool, rng: &mut Rng) -> Quota {
     }
 }
 
+/// The sectors that a read has returned.
+fn in_sectors(answer: &Answer) -> impl Iterator<Item = &[u8]> {
+    answer.data.iter().flat_map(|bytes| bytes.chunks(SECTOR))
+}
+
 /// Guarantee 8, as far as counters can say.
 fn conserved(counters: &Counters) -> Result<(), String> {
     match CounterReport::from(counters).broken_sum() {
@@ -61,6 +67,13 @@ fn conserved(counters: &Counters) -> Result<(), String> {
 /// Longest that a request may take while all devices work, in virtual time: some hundred times what the slowest of them
 /// takes for one command.
 const MOST_LATENCY_NS: u64 = 4_000_000_000;
+
+/// Sectors that are read at once after a crash.
+const MOST_SECTORS_LOOKED_AT: usize = 128;
+/// The same where not all are read.
+const SECTORS_LOOKED_AT: usize = 32;
+/// In how many of a hundred looks after a crash each stretch is read that can hold nothing else than before.
+const LOOKS_AT_SETTLED: u64 = 25;
 
 pub(crate) struct Guest {
     requests_may_fail: bool,
@@ -117,6 +130,7 @@ impl Guest {
         if plan.member_losses > 0 {
             self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));
         }
+        self.tally.rotten += world.rot(plan.rot);
         let next = plan.machine(round + 1);
         for _ in 0..failed_starts {
             world.ssd.fail_after = Some(rng.below(MOST_WRITES_OF_A_START));
@@ -126,7 +140,7 @@ impl Guest {
             world.go_down(crash == Crash::Power || is_durable || then_power);
         }
         self.restart(plan, world, rng, next).map_err(|error| error.to_string())?;
-        self.look(plan, world).map_err(|error| format!("after {crash:?}: {error}"))?;
+        self.look(plan, world, round).map_err(|error| format!("after {crash:?}: {error}"))?;
         self.crash(world, Crash::Kill, false);
         Ok(())
     }
@@ -290,12 +304,12 @@ impl Guest {
     }
 
     /// The next run finds what it may.
-    pub(crate) fn look(&mut self, plan: &Plan, world: &mut World) -> Result<(), String> {
+    pub(crate) fn look(&mut self, plan: &Plan, world: &mut World, round: u32) -> Result<(), String> {
         self.tally.crashes += 1;
         // What a kill left unflushed is only settled by a flush.
         self.flush(world)?;
         let is_pair = world.pair.is_some();
-        self.read_everything(world, plan.flips > 0 && !is_pair, self.start_had_read_error)?;
+        self.read_everything(plan, world, round, plan.flips > 0 && !is_pair)?;
         self.tally.healed += world.pair.as_ref().map_or(0, |pair| pair.healed());
         Ok(())
     }
@@ -336,8 +350,7 @@ impl Guest {
         let (offset_bytes, length_bytes) = (first * SECTOR as u64, (last - first) * SECTOR as u64);
         let kind = rng.below(100);
         let (op, asked) = if kind < 45 {
-            let may_fail = self.requests_may_fail;
-            let expected = sectors.clone().map(|sector| self.model.expected(sector, may_fail)).collect();
+            let expected = self.model.expected_of(sectors.clone(), self.requests_may_fail);
             (GuestOp::Read { offset_bytes, length_bytes }, Asked::Read { sectors, expected })
         } else if kind < 88 {
             let fua = rng.chance(10);
@@ -365,7 +378,7 @@ impl Guest {
         for event in world.take_events() {
             self.answered(event, world.now_ns())?;
         }
-        Ok(())
+        world.take_complaint()
     }
 
     fn answered(&mut self, event: Answer, now_ns: u64) -> Result<(), String> {
@@ -386,8 +399,7 @@ impl Guest {
             (Asked::Flush { .. }, Err(_)) => self.tally.failed_writes += 1,
 
             (Asked::Read { sectors, expected }, Ok(())) => {
-                let bytes = event.data.concat();
-                for (sector, (got, allowed)) in sectors.zip(bytes.chunks(SECTOR).zip(&expected)) {
+                for (sector, (got, allowed)) in sectors.zip(in_sectors(&event).zip(expected.by_sector())) {
                     if let Some(complaint) = Model::complaint(sector, got, allowed) {
                         return Err(complaint);
                     }
@@ -464,39 +476,60 @@ impl Guest {
         Ok(())
     }
 
-    /// Reads the whole volume twice: what is there must be allowed, and must stay.
+    /// Reads the volume: what is there must be allowed. What may be one of several contents is read twice, because it must
+    /// stay what it was found to be.
     fn read_everything(
         &mut self,
+        plan: &Plan,
         world: &mut World,
-        damaged: bool,
-        start_had_read_error: bool,
+        round: u32,
+        is_damaged: bool,
     ) -> Result<(), String> {
-        let piece_sectors = if damaged || start_had_read_error { 8 } else { 128 };
-        for _ in 0..2 {
-            for first in (0..self.model.sectors()).step_by(piece_sectors) {
+        let looks_around = plan.looks_around && round + 1 < plan.rounds;
+        let piece_sectors = match looks_around {
+            _ if is_damaged || self.start_had_read_error => 8,
+            true => SECTORS_LOOKED_AT,
+            false => MOST_SECTORS_LOOKED_AT,
+        };
+        let pieces = self.model.sectors().div_ceil(piece_sectors);
+        let mut times = vec![2; pieces];
+        if looks_around {
+            // What cannot have changed is looked at by chance.
+            let mut chance = Rng::new(plan.seed ^ world.digest());
+            times.iter_mut().for_each(|times| *times = u8::from(chance.chance(LOOKS_AT_SETTLED)));
+            self.model.unsettled().iter().for_each(|sector| times[sector / piece_sectors] = 2);
+        }
+        for time in 0..2 {
+            for piece in (0..pieces).filter(|&piece| times[piece] > time) {
+                let first = piece * piece_sectors;
                 let last = (first + piece_sectors).min(self.model.sectors());
-                let op = GuestOp::Read {
-                    offset_bytes: (first * SECTOR) as u64,
-                    length_bytes: ((last - first) * SECTOR) as u64,
-                };
-                self.token += 1;
-                let event = world.serve(GuestRequest { token: self.token, op, now_ns: 0 });
-                let event = event.ok_or("a read after a crash is never answered")?;
-                if damaged && event.result.is_err() {
-                    self.tally.failed_reads += 1;
-                    continue;
-                }
-                if start_had_read_error && event.result.is_err() && !self.model.is_settled(first..last) {
-                    self.tally.unreadable += 1;
-                    continue;
-                }
-                event.result.map_err(|error| format!("a read after a crash failed: {error:?}"))?;
-                let bytes = event.data.concat();
-                for (sector, bytes) in (first..last).zip(bytes.chunks(SECTOR)) {
-                    self.model.settle(sector, bytes)?;
-                    self.tally.sectors_checked += 1;
-                }
+                self.look_at(world, first..last, is_damaged)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Reads these sectors after a crash.
+    fn look_at(&mut self, world: &mut World, sectors: Range<usize>, is_damaged: bool) -> Result<(), String> {
+        let op = GuestOp::Read {
+            offset_bytes: (sectors.start * SECTOR) as u64,
+            length_bytes: (sectors.len() * SECTOR) as u64,
+        };
+        self.token += 1;
+        let event = world.serve(GuestRequest { token: self.token, op, now_ns: 0 });
+        let event = event.ok_or("a read after a crash is never answered")?;
+        if is_damaged && event.result.is_err() {
+            self.tally.failed_reads += 1;
+            return Ok(());
+        }
+        if self.start_had_read_error && event.result.is_err() && !self.model.is_settled(sectors.clone()) {
+            self.tally.unreadable += 1;
+            return Ok(());
+        }
+        event.result.map_err(|error| format!("a read after a crash failed: {error:?}"))?;
+        for (sector, bytes) in sectors.zip(in_sectors(&event)) {
+            self.model.settle(sector, bytes)?;
+            self.tally.sectors_checked += 1;
         }
         Ok(())
     }

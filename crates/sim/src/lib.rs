@@ -15,6 +15,8 @@
 //!   A device may be through with a flush, well or not, long before it says so. Several volumes may share the SSD, and
 //!   the device of their backing disks.
 //! * **Bad block**: a block of the cache SSD reads back with flipped bits.
+//! * **Rot**: of superblock, directory and table pages, which the cache SSD holds twice, one copy becomes unreadable between
+//!   two runs.
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
 //!   sectors). During a start one read, or every write and flush from one on, fails.
 //!
@@ -22,7 +24,8 @@
 //!   replaced or not. The label that says who was dropped is written and remembered step by step.
 //!
 //! A volume owns no more places on the SSD than its share and reserve. While all devices work, a request that waits
-//! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes.
+//! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes. So is a
+//! write to a place of the SSD where one has failed.
 //!
 //! Commands are carried out in any order that the service times happen to give. Nothing else goes wrong:
 //! what a flush covered stays, and a device never returns an older content of a sector by itself.
@@ -42,13 +45,14 @@ mod membership;
 mod memory;
 mod model;
 mod pair;
+mod rot;
 mod run;
 pub mod scenario;
 mod space;
 mod together;
 mod world;
 
-pub use attack::{attack, attack_pair, attack_plans, attack_schemes, attack_shares};
+pub use attack::{Changing, attack, attack_in_full, attack_pair, attack_plans};
 pub use direct::DirectHost;
 pub use disk::SimDisk;
 pub use lode_types::Rng;

@@ -26,12 +26,21 @@ pub enum Change {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
     write: WriteId,
-    /// Step at which it was acknowledged; `None` also for ever when it failed.
-    acknowledged: Option<u64>,
     change: Change,
+    /// Step at which it was acknowledged; [`NEVER`] also for ever when it failed.
+    acknowledged: u64,
 }
 
+const NEVER: u64 = u64::MAX;
+
+/// What a sector is that was never written.
+static FIRST: [Version; 1] = [Version { write: 0, change: Change::Zero, acknowledged: 0 }];
+
 impl Version {
+    fn is_acknowledged(&self) -> bool {
+        self.acknowledged != NEVER
+    }
+
     /// Whether `sector` may read so after this.
     pub fn allows(&self, sector: usize, bytes: &[u8]) -> bool {
         match self.change {
@@ -56,10 +65,29 @@ fn head_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("a sector has eight bytes"))
 }
 
+/// What a read may return, of all of its sectors.
+#[derive(Debug, Default)]
+pub(crate) struct Expected {
+    versions: Vec<Version>,
+    /// Where those of each sector end.
+    ends: Vec<usize>,
+}
+
+impl Expected {
+    /// What each of the sectors may hold, in their order.
+    pub(crate) fn by_sector(&self) -> impl Iterator<Item = &[Version]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, &end)| &self.versions[begin..end])
+    }
+}
+
 /// The sectors of one volume.
 #[derive(Debug)]
 pub struct Model {
+    /// What each may hold, oldest first; nothing of one that was never written.
     sectors: Vec<Vec<Version>>,
+    /// Those that may hold one of several contents, in no order, and some that were settled lately.
+    open: Vec<usize>,
     writes: HashMap<WriteId, std::ops::Range<usize>>,
     next: WriteId,
     step: u64,
@@ -68,13 +96,19 @@ pub struct Model {
 impl Model {
     /// A volume of zeroes. No two volumes, told apart by their number, ever have a content in common.
     pub fn new(volume_bytes: u64, volume: u32) -> Model {
-        let first = Version { write: 0, acknowledged: Some(0), change: Change::Zero };
         Model {
-            sectors: vec![vec![first]; volume_bytes as usize / SECTOR],
+            sectors: vec![Vec::new(); volume_bytes as usize / SECTOR],
+            open: Vec::new(),
             writes: HashMap::new(),
             next: (volume << 28) + 1,
             step: 0,
         }
+    }
+
+    /// What a sector may hold.
+    fn versions(&self, sector: usize) -> &[Version] {
+        let versions = &self.sectors[sector];
+        if versions.is_empty() { &FIRST } else { versions }
     }
 
     /// A change of these sectors is submitted. Returns its id.
@@ -82,11 +116,24 @@ impl Model {
         self.step += 1;
         let write = self.next;
         self.next += 1;
-        for versions in &mut self.sectors[sectors.clone()] {
-            versions.push(Version { write, acknowledged: None, change });
+        for sector in sectors.clone() {
+            let versions = &mut self.sectors[sector];
+            if versions.is_empty() {
+                versions.extend(FIRST);
+            }
+            if versions.len() == 1 {
+                self.open.push(sector);
+            }
+            versions.push(Version { write, change, acknowledged: NEVER });
         }
         self.writes.insert(write, sectors);
         write
+    }
+
+    /// Forgets which sectors may hold several contents where they do not any more.
+    fn close(&mut self) {
+        let sectors = &self.sectors;
+        self.open.retain(|&sector| sectors[sector].len() > 1);
     }
 
     /// The content that write `write` gives `sector`.
@@ -102,8 +149,9 @@ impl Model {
 
     /// The content that write `write` gives these sectors.
     pub fn contents(write: u32, sectors: std::ops::Range<usize>) -> Vec<u8> {
-        let contents: Vec<_> = sectors.map(|sector| Model::content(write, sector)).collect();
-        contents.concat()
+        let mut bytes = Vec::with_capacity(sectors.len() * SECTOR);
+        sectors.for_each(|sector| bytes.extend_from_slice(&Model::content(write, sector)));
+        bytes
     }
 
     /// A write is acknowledged. With `durable` (FUA) nothing before it can come back.
@@ -113,7 +161,7 @@ impl Model {
         for sector in sectors {
             let versions = &mut self.sectors[sector];
             let Some(at) = versions.iter().position(|version| version.write == write) else { continue };
-            versions[at].acknowledged = Some(self.step);
+            versions[at].acknowledged = self.step;
             if durable {
                 versions.drain(..at);
             }
@@ -128,12 +176,14 @@ impl Model {
     /// A flush is acknowledged: of everything acknowledged before it was submitted only the newest can
     /// still be there.
     pub fn flushed(&mut self, mark: u64) {
-        for versions in &mut self.sectors {
-            let durable = |version: &Version| version.acknowledged.is_some_and(|at| at <= mark);
+        for &sector in &self.open {
+            let versions = &mut self.sectors[sector];
+            let durable = |version: &Version| version.is_acknowledged() && version.acknowledged <= mark;
             if let Some(at) = versions.iter().rposition(durable) {
                 versions.drain(..at);
             }
         }
+        self.close();
     }
 
     /// A write failed: its sectors hold what they held or what they were given, each for itself.
@@ -144,10 +194,23 @@ impl Model {
     /// What a read submitted now may return for `sector`. Blocks are served in order of arrival, so it is
     /// the newest write submitted; where writes may fail, any since the newest acknowledged one.
     pub fn expected(&self, sector: usize, writes_may_fail: bool) -> Vec<Version> {
-        let versions = &self.sectors[sector];
-        let newest = versions.len() - 1;
-        let acknowledged = versions.iter().rposition(|version| version.acknowledged.is_some()).unwrap_or(0);
-        versions[if writes_may_fail { acknowledged } else { newest }..].to_vec()
+        self.newest(sector, writes_may_fail).to_vec()
+    }
+
+    fn newest(&self, sector: usize, writes_may_fail: bool) -> &[Version] {
+        let versions = self.versions(sector);
+        let acknowledged = || versions.iter().rposition(Version::is_acknowledged).unwrap_or(0);
+        &versions[if writes_may_fail { acknowledged() } else { versions.len() - 1 }..]
+    }
+
+    /// The same of several sectors.
+    pub(crate) fn expected_of(&self, sectors: std::ops::Range<usize>, writes_may_fail: bool) -> Expected {
+        let mut expected = Expected::default();
+        for sector in sectors {
+            expected.versions.extend_from_slice(self.newest(sector, writes_may_fail));
+            expected.ends.push(expected.versions.len());
+        }
+        expected
     }
 
     /// Why these bytes are wrong for a sector that may have one of these contents; `None` if they are not.
@@ -163,8 +226,9 @@ impl Model {
     /// says nothing of which one it is.
     pub fn crash(&mut self) {
         self.writes.clear();
-        for versions in self.sectors.iter_mut().filter(|versions| versions.len() > 1) {
-            versions.iter_mut().for_each(|version| version.acknowledged = None);
+        self.close();
+        for &sector in &self.open {
+            self.sectors[sector].iter_mut().for_each(|version| version.acknowledged = NEVER);
         }
     }
 
@@ -176,12 +240,17 @@ impl Model {
 
     /// Whether these sectors have one content each that they must have.
     pub fn is_settled(&self, sectors: std::ops::Range<usize>) -> bool {
-        self.sectors[sectors].iter().all(|versions| versions.len() == 1)
+        self.sectors[sectors].iter().all(|versions| versions.len() <= 1)
+    }
+
+    /// Sectors that may hold one of several contents, in no order, and some that were settled lately.
+    pub(crate) fn unsettled(&self) -> &[usize] {
+        &self.open
     }
 
     /// Whether a crash now could leave these bytes in a sector.
     pub fn may_hold(&self, sector: usize, bytes: &[u8]) -> Result<(), String> {
-        Self::complaint(sector, bytes, &self.sectors[sector]).map_or(Ok(()), Err)
+        Self::complaint(sector, bytes, self.versions(sector)).map_or(Ok(()), Err)
     }
 
     /// The first read after a crash: the content must be one that may be there, and stays from now on.
@@ -193,7 +262,7 @@ impl Model {
         let change = if is_zero { Change::Zero } else { Change::Data };
         let write = if is_zero { 0 } else { (head_of(bytes) >> 32) as u32 };
         versions.clear();
-        versions.push(Version { write, acknowledged: Some(0), change });
+        versions.push(Version { write, change, acknowledged: 0 });
         Ok(())
     }
 

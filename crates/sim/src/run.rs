@@ -54,6 +54,8 @@ pub struct Plan {
     /// Of a pair of SSDs: in how many of a hundred ends one of the two is lost, unless it is the only one that has everything. By
     /// chance a new one comes in its place. No request may fail for it.
     pub member_losses: u64,
+    /// In how many of a hundred ends of a run copies rot of what the SSD holds twice.
+    pub rot: u64,
     /// Most starts after every run in which the SSD stops writing somewhere on the way and the power
     /// fails.
     pub failed_starts: u32,
@@ -74,6 +76,10 @@ pub struct Plan {
     pub write_arounds: u64,
     /// In how many of a hundred steps another scheme is to decide from then on.
     pub scheme_switches: u64,
+    /// With other volumes: bound of the places beyond its share and reserve that it asks for at a start.
+    pub most_spare_places: u64,
+    /// After every run but the last what can hold nothing else than before is looked at by chance only.
+    pub looks_around: bool,
     /// Every run ends with a drain, after which the backing disk alone is looked at.
     pub ends_drained: bool,
     /// Every run ends after so many completions of devices, if not before.
@@ -105,6 +111,8 @@ pub struct RunCounts {
     pub start_read_errors: u64,
     /// Blocks that could not be read after a start during which a read failed.
     pub unreadable: u64,
+    /// Copies of metadata that rotted.
+    pub rotten: u64,
     /// Damaged blocks that were noticed.
     pub damaged: u64,
     /// Blocks of a pair of SSDs that were damaged on one and written again from the other.

@@ -165,6 +165,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         faults: Faults::default(),
         flips: 0,
         member_losses: 0,
+        rot: 0,
         failed_starts: 0,
         start_read_errors: 0,
         shares_backing: false,
@@ -173,6 +174,8 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         share_changes: 0,
         membership_changes: 0,
         scheme_switches: 0,
+        most_spare_places: 500,
+        looks_around: false,
         ends_drained: false,
         most_steps: None,
     }

@@ -15,9 +15,6 @@ use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::space::HostSpace;
 use crate::world::World;
 
-/// Bound of the spare places that a volume asks for at a start.
-const MOST_SPARE_PLACES: u64 = 500;
-
 /// Bound of the frames that no volume has at a start, and of the shares.
 const MOST_FREE_FRAMES: u64 = 150;
 pub(crate) const LARGEST_SHARE: Quota = Quota::new(200, 2000);
@@ -104,7 +101,10 @@ impl Host<'_> {
         let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
         self.crash(crash, then_power);
-        self.with(0, |plan, volume, _| volume.world.damage(plan.flips));
+        self.with(0, |plan, volume, _| {
+            volume.world.damage(plan.flips);
+            volume.guest.tally.rotten += volume.world.rot(plan.rot);
+        });
         for _ in 0..failed_starts {
             self.ssd.fail_after = Some(self.rng.below(MOST_WRITES_OF_A_START));
             let started = self.start(round + 1);
@@ -115,7 +115,7 @@ impl Host<'_> {
         self.restart(first, round + 1).map_err(|error| error.to_string())?;
         self.end_flushes();
         for at in 0..self.volumes.len() {
-            let looked = self.with(at, |plan, volume, _| volume.guest.look(plan, &mut volume.world));
+            let looked = self.with(at, |plan, volume, _| volume.guest.look(plan, &mut volume.world, round));
             looked.map_err(|error| format!("volume {at} after {crash:?}: {error}"))?;
             self.end_flushes();
         }
@@ -261,7 +261,12 @@ impl Host<'_> {
             volume.world.offer_records(&mut view, &machine.name);
         }
         let mut store = Store::begin(&mut self.ssd, view)?;
-        specs.iter_mut().for_each(|spec| spec.spare_places = self.rng.below(MOST_SPARE_PLACES));
+        for (spec, plan) in specs.iter_mut().zip(self.plans) {
+            spec.spare_places = match plan.most_spare_places {
+                0 => 0,
+                most => self.rng.below(most),
+            };
+        }
         if moves_shares {
             self.keep_extents(store.view(), &mut specs);
             for machine in &mut machines {

@@ -77,6 +77,10 @@ pub struct World {
     /// Of all commands so far, in their order.
     digest: u64,
     events: Vec<Answer>,
+    /// Where a write of one block to the SSD has failed in this run.
+    bad_places: Vec<u64>,
+    /// What must not have been asked of a device.
+    complaint: Option<String>,
     /// How often devices fail from now on.
     pub faults: Faults,
 }
@@ -139,6 +143,8 @@ impl World {
             steps: 0,
             digest: 0,
             events: Vec::new(),
+            bad_places: Vec::new(),
+            complaint: None,
             faults: Faults::default(),
         }
     }
@@ -365,6 +371,11 @@ impl World {
         }
     }
 
+    /// What must not have been asked of a device, once.
+    pub(crate) fn take_complaint(&mut self) -> Result<(), String> {
+        self.complaint.take().map_or(Ok(()), Err)
+    }
+
     /// Answers since the last call.
     pub fn take_events(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.events)
@@ -489,6 +500,7 @@ impl World {
         }
         self.engine = Engine::new(self.machine.config, &self.machine.settings, attached);
         self.fenced = None;
+        self.bad_places.clear();
         self.sizer = World::sizer(&self.machine);
         let needed = self.machine.config.read_ssd_bytes();
         if self.read_ssd.size_bytes() < needed {

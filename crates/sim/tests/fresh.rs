@@ -4,14 +4,14 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lode_sim::{Crash, RunCounts, attack, attack_pair, attack_schemes, attack_shares};
+use lode_sim::{Changing, Crash, RunCounts, attack, attack_in_full, attack_pair};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
 fn attack_with_fresh_seeds(name: &str, crash: Crash) {
-    with_fresh_seeds(name, |seed| attack(seed, crash));
+    with_fresh_seeds(name, |seed| attack(seed, crash, Changing::Anything));
 }
 
 fn with_fresh_seeds(name: &str, attack: impl Fn(u64) -> Result<Vec<RunCounts>, String>) {
@@ -63,12 +63,12 @@ fn fresh_ends_of_all_kinds() {
 
 #[test]
 fn fresh_shares_that_change() {
-    with_fresh_seeds("shares that change", |seed| attack_shares(seed, Crash::Any));
+    with_fresh_seeds("shares that change", |seed| attack(seed, Crash::Any, Changing::Shares));
 }
 
 #[test]
 fn fresh_schemes_that_change() {
-    with_fresh_seeds("schemes that change", |seed| attack_schemes(seed, Crash::Any));
+    with_fresh_seeds("schemes that change", |seed| attack(seed, Crash::Any, Changing::Schemes));
 }
 
 #[test]
@@ -79,11 +79,13 @@ fn fresh_pairs_of_ssds() {
 /// Changes of what volumes there are that never ended, because the directory had failed and nobody was told.
 #[test]
 fn seeds_whose_volumes_did_not_come_or_go() {
-    attack(1795924031837600832, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+    attack_in_full(1795924031837600832, Crash::Any, Changing::Anything)
+        .unwrap_or_else(|error| panic!("{error}"));
     for seed in [1795924061862812018, 1784992685238625759] {
-        attack_schemes(seed, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+        attack_in_full(seed, Crash::Any, Changing::Schemes).unwrap_or_else(|error| panic!("{error}"));
     }
-    attack_shares(1784744187332653194, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+    attack_in_full(1784744187332653194, Crash::Any, Changing::Shares)
+        .unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Hosts that once showed a fault: a copy that waits for ever, a read error during a start after a flush that failed, a record
@@ -97,7 +99,7 @@ fn seeds_that_once_failed() {
         (1797681037601858241, Crash::Kill),
         (1785635351584289524, Crash::Stop),
     ] {
-        attack(seed, crash).unwrap_or_else(|error| panic!("{error}"));
+        attack_in_full(seed, crash, Changing::Anything).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

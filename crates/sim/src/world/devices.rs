@@ -8,12 +8,14 @@ use lode_types::Bufs;
 use super::{Held, Pending, World, is_metadata};
 use crate::model::SECTOR;
 use crate::pair::SimPair;
+use crate::rot::rot;
 
 impl World {
     /// Hands a command to its device. By chance that is through with a flush long before it says so.
     pub(super) fn send(&mut self, command: Command, member: Option<usize>) -> Pending {
         self.note_in_digest(&command);
         self.check_owner(&command);
+        self.check_bad_places(&command);
         let disk = self.disk(command.device, member);
         let mark = disk.flush_mark();
         let is_flush = matches!(command.kind, CommandKind::Flush);
@@ -81,6 +83,7 @@ impl World {
         }
         if let Some(error) = self.fails(&command, member) {
             if error != MediaError::Gone {
+                self.note_bad_place(&command);
                 self.apply_in_part(&command, member);
             }
             let bufs = if let CommandKind::Read { bufs, .. } = command.kind { bufs } else { Bufs::new() };
@@ -113,6 +116,29 @@ impl World {
         }
     }
 
+    /// A block's write to the SSD failed. Where extents come and go, their next owner tries again; of a pair of SSDs, the one
+    /// that failed is gone.
+    fn note_bad_place(&mut self, command: &Command) {
+        if let (DeviceId::Ssd, CommandKind::Write { offset_bytes, data }) = (command.device, &command.kind)
+            && data.len() == 1
+            && !is_metadata(&data[0])
+            && self.machine.config.largest_share.is_none()
+            && self.pair.is_none()
+        {
+            self.bad_places.push(*offset_bytes);
+        }
+    }
+
+    /// Guarantee 7: a failed write costs the place.
+    fn check_bad_places(&mut self, command: &Command) {
+        let (offset_bytes, length_bytes) = command.kind.range();
+        let is_write = command.device == DeviceId::Ssd && matches!(command.kind, CommandKind::Write { .. });
+        let end = offset_bytes + length_bytes;
+        if is_write && self.bad_places.iter().any(|at| (offset_bytes..end).contains(at)) {
+            self.complaint = Some(format!("a write to {offset_bytes} of the SSD, where one has failed"));
+        }
+    }
+
     /// What a command changes on its device. A trim does something or does not.
     pub(super) fn apply(&mut self, command: &Command, member: Option<usize>) {
         if matches!(command.kind, CommandKind::Trim { .. }) && self.rng.chance(50) {
@@ -121,7 +147,9 @@ impl World {
         let start = self.start_of(command.device);
         let disk = self.disk(command.device, member);
         match &command.kind {
-            CommandKind::Write { offset_bytes, data } => disk.put(start + offset_bytes, &data.concat()),
+            CommandKind::Write { offset_bytes, data } => {
+                disk.put_parts(start + offset_bytes, data.iter().map(|part| &part[..]));
+            }
             CommandKind::Trim { offset_bytes, length_bytes }
             | CommandKind::WriteZeroes { offset_bytes, length_bytes, .. } => {
                 disk.put(start + offset_bytes, &vec![0; *length_bytes as usize]);
@@ -201,6 +229,11 @@ impl World {
             pair.fills = self.rng.chance(50);
         }
         may_go
+    }
+
+    /// In so many of a hundred times has copies of metadata rot. Gives how many did.
+    pub(crate) fn rot(&mut self, chance: u64) -> u64 {
+        if chance > 0 && self.rng.chance(chance) { rot(&mut self.ssd, &mut self.rng) } else { 0 }
     }
 
     /// Flips one bit in each of so many blocks of data on the SSD.
