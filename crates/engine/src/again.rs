@@ -2,7 +2,7 @@
 
 use lode_policy::request_oriented::{CompletionVerdict, Device, WriteId};
 use lode_policy::{Effect, Scheme};
-use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of};
+use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of, planted};
 
 use crate::carry::AtHand;
 use crate::engine::Engine;
@@ -160,7 +160,7 @@ impl Engine {
         let request = flight.access().expect("a write that was issued again is at the head").slice.request;
         let mut version = 0;
         if ok {
-            let put = flight.put(place, crc, true);
+            let put = flight.put(place, crc, !planted("reissued-block-is-clean"));
             version = self.put_on_ssd(block, put);
         } else {
             self.levels.quarantine(place);

@@ -2,7 +2,7 @@
 //! levels, to devices, to guests and to those who decide whose turn it is.
 
 use lode_policy::Scheme;
-use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
+use lode_types::{BlockNo, Buf, Bytes, Level, MediaError, planted};
 
 use crate::command::DeviceId;
 use crate::engine::Engine;
@@ -127,6 +127,9 @@ impl Engine {
                 let store = &self.levels.ssd.as_ref().expect("what waits for the journal has one").store;
                 let place = self.flights.of(block).copy().place();
                 let version = match (gate, place) {
+                    (Gate::OwnRecord, Some(_)) if planted("gate-of-another-version") => {
+                        store.durable_version()
+                    }
                     (Gate::OwnRecord, Some(place)) => store.places().recorded_at(place),
                     _ => store.places().version(),
                 };
@@ -245,7 +248,9 @@ impl Engine {
         let places = self.levels.places();
         // A clean copy that is moved stays what it was.
         let clean = old.filter(|&old| !places.is_dirty(old));
-        let volatile = !dirty && clean.map_or(is_unstable, |old| places.is_volatile(old));
+        let volatile = !planted("unflushed-copy-recorded")
+            && !dirty
+            && clean.map_or(is_unstable, |old| places.is_volatile(old));
         places.put(place, block, crc, dirty, volatile, old);
         let version = places.version();
         if volatile {
@@ -424,7 +429,8 @@ impl Engine {
         let flight = self.flights.of(block);
         match (copy, flight.copy().place(), flight.mirror(), &self.levels.ssd) {
             (CopyAt::Ssd, Some(place), _, Some(ssd)) => {
-                result.is_ok() && ssd.store.places().is_intact(place, data)
+                result.is_ok()
+                    && (ssd.store.places().is_intact(place, data) || planted("damaged-bytes-served"))
             }
             (CopyAt::ReadSsd, _, Some(place), _) => {
                 self.levels.read_ssd.note(result);

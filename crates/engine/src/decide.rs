@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use lode_policy::{CopySource, Effect, Scheme, Slot};
-use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Direction, Level, Origin, blocks_of};
+use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Direction, Level, Origin, blocks_of, planted};
 
 use crate::disk::RangeKind;
 use crate::engine::Engine;
@@ -89,12 +89,12 @@ impl Engine {
                 let blocks = blocks_of(block, *offset_bytes, *length_bytes).len();
                 (self.requests.list_of(blocks), false)
             }
-            GuestOp::Write { data, fua, .. } => (std::mem::take(data), *fua),
+            GuestOp::Write { data, fua, .. } => (std::mem::take(data), *fua && !planted("fua-ignored")),
             GuestOp::Flush => (ByteList::new(), true),
             GuestOp::Trim { .. } => (ByteList::new(), false),
             GuestOp::WriteZeroes { fua, .. } => {
                 let zeroes = Buf::zeroed(block.bytes() as usize).freeze();
-                (std::iter::once(zeroes).collect(), *fua)
+                (std::iter::once(zeroes).collect(), *fua && !planted("fua-of-zeroes-ignored"))
             }
         };
         self.requests.begin(next.request.token, data, block.block_of(next.rest.start), durable)

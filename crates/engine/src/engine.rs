@@ -7,7 +7,7 @@ use std::ops::Range;
 use lode_format::{EntryState, VolumeTag};
 use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
 use lode_store::{Attached, Place, VolumeStore};
-use lode_types::{BlockNo, Buf, ByteList, Level, MediaError};
+use lode_types::{BlockNo, Buf, ByteList, Level, MediaError, planted};
 
 use crate::background::Background;
 use crate::carry::AtHand;
@@ -193,9 +193,11 @@ impl Engine {
             Owner::Reissue(block) => self.reissue_ended(block, result),
             Owner::Destage(at) => self.destage_command_ended(at, result, data),
             Owner::Range => self.range_command_ended(result),
-            Owner::BackingFlush if result.is_ok() => self.backing_flushed(),
+            Owner::BackingFlush if result.is_ok() || planted("failed-flush-believed") => {
+                self.backing_flushed()
+            }
             Owner::BackingFlush => self.fail_backing(),
-            Owner::Metadata(_) if result.is_err() => self.fail_ssd(),
+            Owner::Metadata(_) if result.is_err() && !planted("ssd-failure-ignored") => self.fail_ssd(),
             Owner::Metadata(what) => self.metadata_written(what),
         }
     }

@@ -3,6 +3,8 @@
 
 use lode_store::Distrust;
 
+use lode_types::planted;
+
 use crate::command::DeviceId;
 
 /// What can be promised.
@@ -61,7 +63,9 @@ impl Health {
     pub(crate) fn wants_fence(self, dirty_blocks: u32) -> Option<Distrust> {
         match self {
             Health::SsdFailed(Rescue::Wanted) if dirty_blocks > 0 => Some(Distrust::Clean),
-            Health::SsdFailed(Rescue::On) if dirty_blocks == 0 => Some(Distrust::All),
+            Health::SsdFailed(Rescue::On) if dirty_blocks == 0 && !planted("rescued-copies-believed") => {
+                Some(Distrust::All)
+            }
             _ => None,
         }
     }
@@ -69,6 +73,7 @@ impl Health {
     /// The SSD failed.
     pub(crate) fn ssd_failed(&mut self) {
         *self = match *self {
+            Health::Well if planted("rescue-without-fence") => Health::SsdFailed(Rescue::On),
             Health::Well => Health::SsdFailed(Rescue::Wanted),
             Health::BackingFailed { .. } => Health::BackingFailed { ssd_too: true },
             failed => failed,
@@ -123,6 +128,14 @@ mod tests {
         for (event, expected) in events {
             assert_eq!(ALL.map(|health| after(health, event)), expected);
         }
+    }
+
+    /// Before the disk is written to, clean copies are not to be believed any more; when it has everything, nothing is.
+    #[test]
+    fn the_next_start_is_told_before_anything_that_would_deceive_it() {
+        let with = |dirty| ALL.map(|health| health.wants_fence(dirty));
+        assert_eq!(with(1), [None, Some(Distrust::Clean), None, None, None, None]);
+        assert_eq!(with(0), [None, None, Some(Distrust::All), None, None, None]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use lode_reuse::prefetch::prefetch_within;
-use lode_types::{BlockNo, Buf, ByteList, Bytes, PAGE_BYTES};
+use lode_types::{BlockNo, Buf, ByteList, Bytes, PAGE_BYTES, planted};
 use slab::Slab;
 
 use crate::flight::{PartEnd, RequestSlice};
@@ -189,7 +189,7 @@ impl Requests {
                 self.waiters.push(Waiter { request, version: now.version, mark: now.mark });
                 self.release_durable(now);
             }
-            (false, None) if entry.kept_version > now.kept => {
+            (false, None) if entry.kept_version > now.kept && !planted("answered-before-it-is-kept") => {
                 if now.is_well {
                     self.keepers.push((entry.kept_version, request));
                 } else {
@@ -226,7 +226,8 @@ impl Requests {
     pub(crate) fn release_durable(&mut self, now: &Durability) {
         let mut at = 0;
         while let Some(&waiter) = self.waiters.get(at) {
-            if waiter.version <= now.durable && waiter.mark <= now.flushed {
+            let is_flushed = waiter.mark <= now.flushed || planted("flush-without-the-disk");
+            if waiter.version <= now.durable && is_flushed {
                 self.waiters.swap_remove(at);
                 self.answer(waiter.request);
             } else {

@@ -12,11 +12,11 @@
 use std::ops::Range;
 
 use lode_store::{Distrust, Metadata, Progress};
-use lode_types::{BlockNo, Buf, Bytes, Level, MediaError};
+use lode_types::{BlockNo, Buf, Bytes, Level, MediaError, planted};
 
 use crate::carry::AtHand;
 use crate::command::{CommandKind, DeviceId};
-use crate::disk::{JobBlockId, MAX_JOBS, RangeNext};
+use crate::disk::{JobBlockId, MAX_JOBS, Marks, RangeNext};
 use crate::engine::Engine;
 use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
 use crate::guest::{GuestError, Served};
@@ -157,7 +157,7 @@ impl Engine {
         let kept_wanted = self.requests.kept_waited_for();
         let pressed = self.is_blocked() || self.copies.wants_places();
         if let Some(ssd) = &mut self.levels.ssd {
-            if pressed && ssd.store.places().waiting() > 0 {
+            if pressed && ssd.store.places().waiting() > 0 && !planted("pressure-without-commit") {
                 ssd.store.want_commit();
             }
             ssd.store.commit(durable_wanted, kept_wanted);
@@ -365,6 +365,10 @@ impl Engine {
 
     /// What the backing disk was told to keep may be lost: nothing more is brought to it.
     pub(crate) fn fail_backing(&mut self) {
+        if planted("backing-failure-told-once") {
+            self.disk.marks = Marks::default();
+            return self.end_durability();
+        }
         self.health.backing_failed();
         self.end_durability();
     }

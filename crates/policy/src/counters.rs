@@ -1,7 +1,7 @@
 //! Counts of decisions. Replay, simulation and daemon count with this one type, so that they can be
 //! held equal.
 
-use lode_types::{Access, Direction, Level};
+use lode_types::{Access, Direction, Level, planted};
 use serde::Serialize;
 
 use crate::effect::{CopyReason, Effect};
@@ -81,7 +81,9 @@ impl Counters {
                 self.backing_reads += 1;
             }
             Effect::Fill { level: Level::Dram, .. } => self.dram_writes += 1,
-            Effect::Fill { level: Level::Ssd, .. } => self.ssd_writes.fill += 1,
+            Effect::Fill { level: Level::Ssd, .. } => {
+                self.ssd_writes.fill += 1 + u64::from(planted("fill-counted-twice"));
+            }
             Effect::Fill { level: Level::ReadSsd, .. } | Effect::WriteLevel { level: Level::ReadSsd, .. } => {
                 self.read_ssd_writes += 1;
             }
@@ -90,7 +92,7 @@ impl Counters {
                 self.write_hits_ssd += u64::from(hit);
             }
             Effect::WriteLevel { level: Level::Dram, .. } => self.dram_writes += 1,
-            Effect::WriteBacking => self.backing_writes += 1,
+            Effect::WriteBacking => self.backing_writes += u64::from(!planted("bypass-not-counted")),
             Effect::MergeLevel { .. } | Effect::Invalidate { .. } => {}
             Effect::MergeBacking => self.backing_reads += 1,
             Effect::Evict { level, dirty, .. } => {

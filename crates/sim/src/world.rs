@@ -371,11 +371,6 @@ impl World {
         }
     }
 
-    /// What must not have been asked of a device, once.
-    pub(crate) fn take_complaint(&mut self) -> Result<(), String> {
-        self.complaint.take().map_or(Ok(()), Err)
-    }
-
     /// Answers since the last call.
     pub fn take_events(&mut self) -> Vec<Answer> {
         std::mem::take(&mut self.events)

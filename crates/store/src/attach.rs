@@ -5,6 +5,7 @@ use lode_format::{
     DeviceLayout, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume, VolumeTag,
     data_checksum,
 };
+use lode_types::planted;
 
 use crate::device::{SyncDevice, flush, read_pages, write};
 use crate::error::StoreError;
@@ -152,7 +153,7 @@ impl Store {
         tag: VolumeTag,
         space: &mut Space,
     ) -> Result<(), StoreError> {
-        if self.view.is_durable {
+        if self.view.is_durable || planted("blocks-not-written-again") {
             return Ok(());
         }
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
@@ -177,7 +178,7 @@ impl Store {
     /// Writes the slot tables once more to where they are, for the same reason: with the older copy of a page written over,
     /// here or by a checkpoint, a power cut could take both. The older copies are written along, because they lie between.
     fn write_tables_again(&self, device: &mut dyn SyncDevice, space: &Space) -> Result<(), StoreError> {
-        if self.view.is_durable {
+        if self.view.is_durable || planted("tables-not-written-again") {
             return Ok(());
         }
         let layout = &self.view.layout;
@@ -255,7 +256,9 @@ impl Store {
             device
                 .read_right(from_bytes, &mut buf, &is_right)
                 .map_err(|error| StoreError::media("read", from_bytes, error))?;
-            write(device, place_offset(layout, &space.extents, to), &buf)?;
+            if !planted("moved-block-not-written") {
+                write(device, place_offset(layout, &space.extents, to), &buf)?;
+            }
             found.set(to, entry);
             found.set(from, Entry::default());
         }
@@ -297,7 +300,8 @@ impl Store {
         extent: u32,
     ) -> Result<(), StoreError> {
         let layout = &self.view.layout;
-        let pages: Vec<u32> = (0..layout.extent.table_pages).collect();
+        let pages: Vec<u32> =
+            (0..layout.extent.table_pages).skip(usize::from(planted("table-page-of-extent-left"))).collect();
         let mut bytes = Vec::with_capacity(TABLES_AT_ONCE.min(pages.len()) * 2 * PAGE_BYTES);
         for pages in pages.chunks(TABLES_AT_ONCE) {
             bytes.clear();
@@ -328,7 +332,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let stale = space.recovered.found.unsettled();
         let Recovered { version, durable, .. } = space.recovered;
-        if version > durable {
+        if version > durable && !planted("believed-and-before-not-both") {
             let both = |found: &Found, place: Place| match found.entry(place) {
                 Entry { state: EntryState::Free, .. } => found.in_tables(place),
                 entry => entry,
@@ -338,7 +342,7 @@ impl Store {
             self.write_pages(device, tag, space, &stale, (both, None))?;
         }
         // A volume that is new, or was closed, has none: what else was written, the caller flushes.
-        let copies = if stale.is_empty() { 0 } else { 2 };
+        let copies = if stale.is_empty() { 0 } else { 2 - u8::from(planted("copy-stale-after-start")) };
         for _copy in 0..copies {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.

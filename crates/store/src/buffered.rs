@@ -4,6 +4,7 @@
 use lode_format::{
     BootId, Buffered, DeviceLayout, FormatError, Record, RecordBufferHeader, Superblock, VolumeTag,
 };
+use lode_types::planted;
 
 use crate::journal::is_ring_of_run;
 use crate::volume::local_place;
@@ -61,7 +62,7 @@ pub(crate) fn read_buffer(
     let header = RecordBufferHeader::decode(bytes)?;
     let refusals = [
         (header.cache != superblock.cache, BufferIgnored::OtherCache),
-        (header.boot != boot, BufferIgnored::OtherBoot),
+        (header.boot != boot && !planted("records-of-another-boot"), BufferIgnored::OtherBoot),
         (header.volume != tag, BufferIgnored::OtherVolume),
         (!is_ring_of_run(header.ring, ring) || header.epoch > superblock.epoch, BufferIgnored::OtherStart),
     ];

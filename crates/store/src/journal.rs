@@ -2,7 +2,7 @@
 
 use lode_format::{CacheId, DeviceLayout, JournalPage, RECORDS_PER_PAGE, Record, VolumeTag};
 
-use lode_types::Buf;
+use lode_types::{Buf, planted};
 
 /// Most pages of one commit, so that a commit's waiters are not held up by an endless one.
 const MAX_PAGES_PER_COMMIT: usize = 64;
@@ -200,7 +200,9 @@ impl Journal {
             let next = (taken + left).min(pending.len());
             self.records.extend_from_slice(&pending[taken..next]);
             taken = next;
-            if let Some(&last) = self.records.last().filter(|_| fill_up) {
+            if let Some(&last) =
+                self.records.last().filter(|_| fill_up && !planted("unflushed-page-not-filled"))
+            {
                 self.records.resize(RECORDS_PER_PAGE, last);
             }
             writes.push(self.write_page());
@@ -237,7 +239,7 @@ impl Journal {
             records: self.records.clone(),
         };
         let offset = self.offset(self.page, self.side);
-        self.side ^= 1;
+        self.side ^= u8::from(!planted("journal-page-written-over"));
         (offset, Buf::copy_of(&page.encode(self.cache)[..]))
     }
 

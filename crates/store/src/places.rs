@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use lode_format::{
     Buffered, ENTRIES_PER_PAGE, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum,
 };
-use lode_types::BlockNo;
+use lode_types::{BlockNo, planted};
 
 use crate::ages::{Ages, Era};
 use crate::circulation::Circulation;
@@ -147,7 +147,7 @@ impl Places {
     pub fn quarantine(&mut self, place: Place) {
         let is_new = self.quarantined.insert(place);
         if is_new && self.held(place).state == EntryState::Free {
-            self.circulation.release(place, false);
+            self.circulation.release(place, planted("bad-place-used-again"));
         }
     }
 
@@ -251,6 +251,7 @@ impl Places {
             Content { held: Held { state, block, crc }, is_volatile: volatile, age: 0 },
         );
         match old {
+            Some(old) if planted("superseded-place-used-at-once") => self.clear(old),
             Some(old) if self.is_dirty(old) && self.journal_failed => self.clean_unrecorded(old),
             Some(old) if self.is_dirty(old) => self.waiting.push_back((version, old)),
             Some(old) => self.clear(old),
@@ -302,6 +303,9 @@ impl Places {
     pub fn clean(&mut self, place: Place) -> u64 {
         let Held { block, crc, .. } = self.held(place);
         let version = self.record(RecordKind::Clean, place, block, crc);
+        if planted("clean-before-journal") {
+            self.clean_unrecorded(place);
+        }
         self.cleaning.push_back((version, place));
         version
     }
@@ -360,7 +364,8 @@ impl Places {
             self.volatile.remove(&place);
         }
         self.hold(place, Content::default());
-        let again = !self.quarantined.contains(&place) && !self.journal_failed;
+        let is_bad = self.quarantined.contains(&place) && !planted("bad-place-used-again");
+        let again = !is_bad && (!self.journal_failed || planted("place-used-after-journal-failed"));
         self.circulation.release(place, again);
     }
 
@@ -368,12 +373,7 @@ impl Places {
     pub(crate) fn durable(&mut self, version: u64) {
         self.durable_version = version;
         self.young.durable(version);
-        while let Some(&(at, place)) = self.waiting.front()
-            && at <= version
-        {
-            self.waiting.pop_front();
-            self.clear(place);
-        }
+        self.free_up_to(version);
         while let Some(&(at, place)) = self.cleaning.front()
             && at <= version
         {
@@ -387,9 +387,19 @@ impl Places {
             && at <= version
         {
             self.given_up_order.pop_front();
-            if self.given_up.get(&block) == Some(&at) {
+            if self.given_up.get(&block) == Some(&at) || planted("give-up-forgotten-with-an-older-one") {
                 self.given_up.remove(&block);
             }
+        }
+    }
+
+    /// Places of dirty copies that are gone as of this version can be used again.
+    pub(crate) fn free_up_to(&mut self, version: u64) {
+        while let Some(&(at, place)) = self.waiting.front()
+            && at <= version
+        {
+            self.waiting.pop_front();
+            self.clear(place);
         }
     }
 
@@ -420,6 +430,9 @@ impl Places {
         for (word, (bits, before)) in self.changed.iter_mut().zip(&mut self.half_written).enumerate() {
             let now = std::mem::take(bits);
             let mut left = now | std::mem::replace(before, now);
+            if planted("change-in-one-copy") {
+                left = now;
+            }
             while left != 0 {
                 pages.push((word * 64) as u32 + left.trailing_zeros());
                 left &= left - 1;
@@ -453,12 +466,13 @@ impl Places {
 
     fn table_entry(&self, place: Place) -> Entry {
         let Content { held: Held { state, block, crc }, is_volatile, age } = self.contents.get(place);
-        if is_volatile || state == EntryState::Free {
+        if (is_volatile && !planted("volatile-copy-in-table")) || state == EntryState::Free {
             return Entry::default();
         }
         let durable = self.durable_version;
         let version = match self.ages.latest_version(place, age) {
             Some(latest) if latest <= durable => latest,
+            _ if planted("entry-called-durable") => durable,
             _ => self.young.get(place).unwrap_or(durable),
         };
         Entry { state, block, crc, version }

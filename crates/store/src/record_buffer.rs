@@ -6,6 +6,7 @@
 //! what does not fit waits for the journal page that has its record. Bytes: [`lode_format::RecordBufferHeader`].
 
 use lode_format::{BootId, Buffered, RecordBufferHeader, encode_buffered};
+use lode_types::planted;
 
 /// Memory that outlives the process that writes it, and not the host.
 pub trait RecordMemory: std::fmt::Debug + Send {
@@ -72,7 +73,7 @@ impl RecordBuffer {
         assert!(self.last == 0 || version == self.last + 1, "versions come in order");
         let Some(Memory { memory, records, seed }) = &mut self.memory else { return };
         self.last = version;
-        if version - durable > u64::from(*records) {
+        if version - durable > u64::from(*records) && !planted("records-run-over") {
             self.first = version + 1;
             return;
         }
@@ -81,7 +82,11 @@ impl RecordBuffer {
 
     /// The version up to which everything outlives the process, when journal pages up to `written` are on the SSD.
     pub(crate) fn kept(&self, written: u64) -> u64 {
-        if self.first <= written + 1 { self.last.max(written) } else { written }
+        if self.first <= written + 1 || planted("kept-before-it-is") {
+            self.last.max(written)
+        } else {
+            written
+        }
     }
 }
 

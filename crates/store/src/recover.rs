@@ -12,6 +12,7 @@ use lode_format::{
     CacheId, DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE,
     Record, RecordKind, TableView, VolumeTag, data_checksum,
 };
+use lode_types::planted;
 
 use crate::device::{SyncDevice, read_pages};
 use crate::error::{StoreError, StoreErrorKind};
@@ -281,7 +282,7 @@ fn take_journal_page(
             format!("the directory is older than the volume's journal. {HOW_TO_GO_ON}"),
         ));
     }
-    let ours = page.volume == source.tag
+    let ours = (page.volume == source.tag || planted("journal-of-another-volume"))
         && page.ring == source.ring
         && page.number % pairs == pair
         && page.number <= MOST;
@@ -314,7 +315,8 @@ impl Replay<'_> {
     fn is_there(&mut self, place: u32, entry: &Entry) -> bool {
         match look_for(self.device, &self.source, place, entry) {
             Evidence::There => true,
-            Evidence::NotThere => false,
+            Evidence::NotThere => planted("record-believed-unseen"),
+            Evidence::Unreadable if planted("unreadable-is-absent") => false,
             Evidence::Unreadable if entry.state == EntryState::Clean => false,
             Evidence::Unreadable => {
                 self.unreadable.insert((place, entry.version));
@@ -355,7 +357,7 @@ impl Replay<'_> {
         // have found that they are not: then the table knows of the record and does not speak of it, and what is older
         // stays.
         let counts = state != EntryState::Dirty || record.version <= self.durable || (!known && is_there);
-        if counts {
+        if counts && !planted("superseded-copy-counts") {
             let at = self.superseded.entry(record.block).or_default();
             *at = record.version.max(*at);
         }

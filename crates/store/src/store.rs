@@ -4,7 +4,7 @@
 //! says what is behind it.
 
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, planted};
 
 use crate::device::{SyncDevice, flush, read_pages, write};
 use crate::error::{StoreError, StoreErrorKind};
@@ -79,7 +79,7 @@ impl Store {
     /// could take both.
     fn write_heads_again(&self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
         let StoreView { superblock, directory, is_durable, .. } = &self.view;
-        if !is_durable {
+        if !is_durable && !planted("heads-not-written-again") {
             let bytes = directory.encode(superblock.cache)?;
             write(device, DeviceLayout::directory(directory.copy()), &bytes)?;
             write(device, DeviceLayout::superblock(superblock.copy()), &superblock.encode()[..])?;
@@ -91,7 +91,7 @@ impl Store {
     fn raise_epoch(&mut self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
         let superblock = &mut self.view.superblock;
         superblock.epoch += 1;
-        for _ in 0..2 {
+        for _ in 0..2 - u8::from(planted("epoch-in-one-copy")) {
             superblock.generation += 1;
             write(device, DeviceLayout::superblock(superblock.copy()), &superblock.encode()[..])?;
             flush(device)?;
@@ -121,7 +121,7 @@ impl Store {
         device: &mut dyn SyncDevice,
         mut next: Directory,
     ) -> Result<(), StoreError> {
-        for _ in 0..2 {
+        for _ in 0..2 - u8::from(planted("directory-in-one-copy")) {
             next.generation += 1;
             let bytes = next.encode(self.view.superblock.cache)?;
             write(device, DeviceLayout::directory(next.copy()), &bytes)?;
@@ -136,6 +136,7 @@ impl Store {
 /// that no two volumes of a cache ever share one.
 pub(crate) fn new_tag(superblock: &Superblock, number: u16) -> VolumeTag {
     let low = u64::from_le_bytes(superblock.cache.0[..8].try_into().expect("eight of sixteen bytes"));
-    let unique = (superblock.epoch << 16) | u64::from(number);
+    let epoch = if planted("tag-given-twice") { 0 } else { superblock.epoch };
+    let unique = (epoch << 16) | u64::from(number);
     VolumeTag(low.rotate_left(17) ^ unique.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
-use lode_types::Buf;
+use lode_types::{Buf, planted};
 
 use crate::change::ExtentsChange;
 use crate::journal::{Journal, Written};
@@ -194,6 +194,9 @@ impl VolumeStore {
                 self.flush();
             }
         }
+        if planted("place-used-when-commit-starts") {
+            self.places.free_up_to(version);
+        }
         let write = |(offset_bytes, buf)| Output::Write { what: Metadata::JournalPage, offset_bytes, buf };
         self.outputs.extend(pages.into_iter().map(write));
     }
@@ -228,6 +231,9 @@ impl VolumeStore {
     fn journal_page_written(&mut self) -> Progress {
         match self.journal.page_written() {
             Written::Some => return Progress::None,
+            Written::AllToFlush if planted("commit-without-flush") => {
+                return Progress::Durable(self.committed());
+            }
             Written::AllToFlush => self.flush(),
             Written::All => {}
         }
@@ -247,7 +253,8 @@ impl VolumeStore {
         let version = self.journal.flushed();
         self.places.durable(version);
         if let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| checkpoint.covered) {
-            self.journal.set_tail(self.previous_start);
+            let is_early = planted("tail-a-checkpoint-early");
+            self.journal.set_tail(if is_early { checkpoint.start } else { self.previous_start });
             self.previous_start = checkpoint.start;
             self.commit_wanted = true;
         }

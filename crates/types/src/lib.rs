@@ -10,6 +10,7 @@ mod access;
 mod buf;
 mod command;
 mod origin;
+mod planted;
 #[allow(unsafe_code)]
 mod pool;
 mod request;
@@ -22,6 +23,7 @@ pub use buf::{Buf, Bufs, ByteList, PAGE_BYTES};
 pub use bytes::Bytes;
 pub use command::{CommandKind, MediaError};
 pub use origin::{Origin, OriginFields};
+pub use planted::planted;
 pub use pool::pool_bytes;
 pub use request::{RequestOp, TraceRequest};
 pub use rng::{Rng, mix};

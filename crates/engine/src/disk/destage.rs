@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lode_types::{BlockNo, Bytes};
+use lode_types::{BlockNo, Bytes, planted};
 use slab::Slab;
 
 use crate::flight::CopyAt;
@@ -169,7 +169,7 @@ impl Destage {
     pub(crate) fn take_flushed(&mut self, mark: u64) -> Vec<BlockNo> {
         let (mut at, mut flushed) = (0, Vec::new());
         while let Some(&(block, written)) = self.written.get(at) {
-            if written <= mark {
+            if written <= mark || planted("written-back-before-flush") {
                 self.written.swap_remove(at);
                 flushed.push(block);
             } else {

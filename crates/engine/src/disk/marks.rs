@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use hashbrown::HashMap;
-use lode_types::BlockNo;
+use lode_types::{BlockNo, planted};
 
 use crate::flight::Place;
 
@@ -80,7 +80,7 @@ impl Marks {
 
     /// Whether a power cut could still undo the latest direct write of `block`.
     pub(crate) fn is_unstable(&self, block: BlockNo) -> bool {
-        self.flushed < EARLIER_RUNS
+        (self.flushed < EARLIER_RUNS && !planted("earlier-run-was-flushed"))
             || self.unstable.contains_key(&block)
             || self.unstable_ranges.iter().any(|(range, _)| range.contains(&block))
     }
@@ -113,6 +113,7 @@ impl Marks {
     /// The flush in flight is done. Returns the volatile copies `(place, version)` it made stable.
     pub(crate) fn flush_done(&mut self) -> Vec<(Place, u64)> {
         let mark = self.flushing.take().unwrap_or(self.flushed);
+        let mark = if planted("flush-covers-what-came-after") { self.done } else { mark };
         self.flushed = mark;
         self.unstable.retain(|_, at| *at > mark);
         self.unstable_ranges.retain(|(_, at)| *at > mark);

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use lode_types::{BlockNo, CommandKind};
+use lode_types::{BlockNo, CommandKind, planted};
 
 use crate::guest::GuestOp;
 
@@ -114,7 +114,7 @@ impl RangeOp {
         if self.step != Step::Gather || self.holds_left > 0 {
             return RangeNext::Wait;
         }
-        self.step = Step::Forget(version);
+        self.step = Step::Forget(if planted("zeroes-before-give-up") { 0 } else { version });
         match (self.journal_durable(durable), is_well) {
             (RangeNext::Wait, false) => RangeNext::Failed,
             (next, _) => next,
@@ -141,8 +141,8 @@ impl RangeOp {
         match (ok, holds_dirty) {
             (false, _) => RangeNext::Failed,
             (true, true) if !is_well => RangeNext::Failed,
-            (true, true) => RangeNext::Wait,
-            (true, false) => RangeNext::Done,
+            (true, true) if !planted("zeroes-leave-dirty-copies") => RangeNext::Wait,
+            (true, _) => RangeNext::Done,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The transitions of a block in flight; the table is in the module above.
 
-use lode_types::Level;
+use lode_types::{Level, planted};
 
 use super::{
     AccessKind, Act, BlockAccess, BlockOp, CopyAt, Facts, Flight, Gate, Input, Next, PartEnd, Place, SsdCopy,
@@ -89,6 +89,7 @@ impl Flight {
     /// arrive at the backing disk: whatever it would do there could be undone by that one.
     fn waits_for_late_write(&self) -> bool {
         self.disk_write.is_some()
+            && !planted("late-write-not-waited-for")
             && match self.access() {
                 Some(access) => access.writes_disk() || self.copy.place().is_none(),
                 None => true,
@@ -218,7 +219,8 @@ impl Flight {
     /// Whether a power cut could leave the journal with an older copy than the disk is about to have: one that was given up,
     /// or that the lost one took the place of.
     fn could_bring_back_older(&self, facts: &Facts) -> bool {
-        if self.copy.is_lost() { !facts.is_recorded } else { facts.may_come_back }
+        !planted("disk-written-before-give-up")
+            && if self.copy.is_lost() { !facts.is_recorded } else { facts.may_come_back }
     }
 
     fn take_whole(&mut self) -> Option<Place> {
@@ -310,7 +312,7 @@ impl Flight {
         let is_write_back =
             self.access().is_some_and(|access| matches!(access.kind, AccessKind::WriteBack { .. }));
         // After a failure there must come nothing more that is newer than the backing disk.
-        if !ok || (is_write_back && !facts.is_well) {
+        if !ok || (is_write_back && !facts.is_well && !planted("dirty-after-failure")) {
             let bad_place = Some(place);
             return match is_write_back {
                 true => Next { bad_place, ..self.write_to_disk_instead() },
@@ -322,13 +324,17 @@ impl Flight {
         if is_move && !facts.is_well {
             return Next { bad_place: Some(place), act: Act::Finish, ..Next::default() };
         }
-        let put = Some(self.put(place, crc, is_write_back || (is_move && facts.is_dirty)));
+        let put = Some(self.put(
+            place,
+            crc,
+            is_write_back || (is_move && facts.is_dirty && !planted("moved-block-is-clean")),
+        ));
         if !is_write_back {
             return Next { put, act: Act::Finish, ..Next::default() };
         }
         // What the block had beside the SSD is stale.
         let free_frame = std::mem::replace(&mut self.frame, self.next_frame.take());
-        let free_mirror = self.mirror.take();
+        let free_mirror = if planted("old-mirror-stays") { None } else { self.mirror.take() };
         let end = Some(PartEnd::Served(Served::Ssd));
         Next { put, free_frame, free_mirror, end, act: Act::Finish, ..Next::default() }
     }
@@ -381,7 +387,7 @@ impl Flight {
     fn write_back(&mut self, facts: &Facts) -> Next {
         if !facts.writes_back {
             Next::only(Act::Finish)
-        } else if !facts.is_recorded && facts.is_well {
+        } else if !facts.is_recorded && facts.is_well && !planted("written-back-before-recorded") {
             self.await_gate(Gate::OwnRecord)
         } else {
             self.stage = Stage::WriteBack;
@@ -403,7 +409,7 @@ impl Flight {
     /// Drops the copy in a level beside the SSD, unless it has to stand in for that of the SSD.
     fn drop_spare(&mut self, level: Level, facts: &Facts) -> Next {
         let mut next = Next::only(Act::Finish);
-        if !self.stands_in(facts) {
+        if !self.stands_in(facts) || planted("stand-in-dropped") {
             match level {
                 Level::Dram => next.free_frame = self.frame.take(),
                 Level::ReadSsd => next.free_mirror = self.mirror.take(),
@@ -457,7 +463,7 @@ impl Flight {
             next.free_frame = self.frame.take();
             next.free_mirror = self.mirror.take();
         }
-        if !facts.is_dirty {
+        if !facts.is_dirty || planted("dirty-copy-goes-before-zeroes") {
             next.give_up = self.take_whole();
         }
         next

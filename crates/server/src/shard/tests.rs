@@ -18,7 +18,7 @@ use crate::connection::Permit;
 use crate::fence_file::FenceFile;
 use crate::live_scheme::LiveScheme;
 use crate::messages::LiveKeys;
-use crate::shared::Disks;
+use crate::shared::{Disks, DisksOf};
 use crate::sharing::Started;
 use crate::start::VmDisks;
 use crate::status::ShmView;
@@ -26,8 +26,8 @@ use crate::status::ShmView;
 const VOLUME_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// VMs without a cache, each on a small file.
-fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<AtomicU32>>) {
+/// VMs without a cache, each on a small file, and the disk that all of these are on.
+fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<AtomicU32>>, DisksOf) {
     let (path, mut text) = (folder.display(), String::new());
     text += &format!("name = \"a\"\nstate_dir = \"{path}\"\n");
     for name in names {
@@ -63,7 +63,7 @@ fn shard(folder: &Path, names: &[&str]) -> (Shard, Sender<ToShard>, Vec<Arc<Atom
     let draining_blocks = Arc::new(AtomicU64::new(0));
     let context = ShardContext { number: 0, events: Events::default(), inbox, space: None, draining_blocks };
     let (driver, _) = open_driver(DriverChoice::Threads, Duration::ZERO).unwrap();
-    (Shard::new(context, driver, vms), sender, connections)
+    (Shard::new(context, driver, vms), sender, connections, disks.under(folder).unwrap())
 }
 
 fn backing(path: &Path) -> MediaFile {
@@ -126,7 +126,7 @@ fn bring_about_a_defect(shard: &mut Shard, volume: u64) {
 #[test]
 fn a_panic_stops_its_vm_and_no_other() {
     let folder = tempfile::TempDir::new().unwrap();
-    let (mut shard, _sender, taken) = shard(folder.path(), &["one", "two"]);
+    let (mut shard, _sender, taken, _) = shard(folder.path(), &["one", "two"]);
     let mut clients = [0, 1].map(|vm| connect(&mut shard, vm, &taken[vm]));
     let mut other = connect(&mut shard, 0, &taken[0]);
     clients.iter_mut().for_each(|client| write_and_flush(&mut shard, client, 1));
@@ -163,7 +163,7 @@ fn a_panic_stops_its_vm_and_no_other() {
 #[test]
 fn clients_that_vanish_amid_a_write_do_not_starve_others() {
     let folder = tempfile::TempDir::new().unwrap();
-    let (mut shard, _sender, taken) = shard(folder.path(), &["one"]);
+    let (mut shard, _sender, taken, _) = shard(folder.path(), &["one"]);
     shard.volumes[0].limits.vm_bytes = VOLUME_BYTES;
     let mut vanished = [(); 2].map(|()| connect(&mut shard, 0, &taken[0]));
     for client in &mut vanished {
@@ -202,7 +202,7 @@ fn clients_that_vanish_amid_a_write_do_not_starve_others() {
 #[test]
 fn one_thread_remembers_what_is_not_to_be_believed() {
     let folder = tempfile::TempDir::new().unwrap();
-    let (shard, _sender, _) = shard(folder.path(), &["one"]);
+    let (shard, _sender, _, _) = shard(folder.path(), &["one"]);
     let text = format!("name = \"a\"\nstate_dir = \"{}\"\n", folder.path().display());
     let text = text + "[[vm]]\nname = \"one\"\nbacking = { path = \"/d\" }\nlisten = [\"unix:/one\"]\n";
     let config = Config::parse(&text, Path::new("test.toml")).unwrap();
@@ -231,5 +231,28 @@ fn one_thread_remembers_what_is_not_to_be_believed() {
     assert!(most_threads <= 1, "{most_threads} threads");
     for volume in 0..50 {
         assert_eq!(fence(volume).distrust().unwrap(), Some(lode_store::Distrust::Clean));
+    }
+}
+
+/// Guarantee 2 across connections, and 7: a flush is the disk's, whoever wrote.
+#[test]
+fn g2_a_flush_on_a_connection_that_wrote_nothing_reaches_the_disk() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (mut shard, _sender, taken, disk) = shard(folder.path(), &["one"]);
+    let [mut writes, mut flushes] = [0, 1].map(|_| connect(&mut shard, 0, &taken[0]));
+    let mut ask = |client: &mut UnixStream, command, payload: &[u8]| {
+        ask(client, command, payload);
+        let reply = receive(&mut shard, client, SimpleReplyHeader::BYTES);
+        SimpleReplyHeader::decode(&reply.try_into().unwrap()).unwrap().error
+    };
+    for fails in [false, true] {
+        assert_eq!(ask(&mut writes, Command::Write, &[7; 512]), 0);
+        if fails {
+            // As somebody else's flush of the same disk does.
+            let flushing = disk.begin_flush();
+            disk.end_flush(flushing, false);
+        }
+        let error = ask(&mut flushes, Command::Flush, &[]);
+        assert_eq!(error != 0, fails, "a flush of a disk that failed: {fails}, error {error}");
     }
 }

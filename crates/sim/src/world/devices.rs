@@ -139,6 +139,11 @@ impl World {
         }
     }
 
+    /// What must not have been asked of a device, once.
+    pub(crate) fn take_complaint(&mut self) -> Result<(), String> {
+        self.complaint.take().map_or(Ok(()), Err)
+    }
+
     /// What a command changes on its device. A trim does something or does not.
     pub(super) fn apply(&mut self, command: &Command, member: Option<usize>) {
         if matches!(command.kind, CommandKind::Trim { .. }) && self.rng.chance(50) {

@@ -54,3 +54,21 @@ fn a_cleaned_place_is_dirty_until_the_journal_knows() {
     assert_eq!(places.page_entries(0)[place as usize].version, version);
     assert_eq!((places.dirty(), places.take_changed_pages()), (0, vec![0]));
 }
+
+/// A clean copy that was given up, made again and given up again may come back until the later giving up is durable: the disk
+/// must not be written before.
+#[test]
+fn a_later_giving_up_does_not_end_with_an_earlier_one() {
+    let mut places = four();
+    let [first, second] = [0, 1].map(|_| {
+        places.reserve();
+        let place = places.take_reserved();
+        places.put(place, 7, 99, false, false, None);
+        places.give_up_clean(place);
+        places.version()
+    });
+    places.durable(first);
+    assert!(places.may_come_back(7));
+    places.durable(second);
+    assert!(!places.may_come_back(7));
+}

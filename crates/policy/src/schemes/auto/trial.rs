@@ -177,7 +177,7 @@ impl Trial {
             return None;
         }
         let mean = self.shadows.iter().map(|shadow| shadow.recent.times(1.0 / self.requests)).collect();
-        let turnover_accesses = (self.look_accesses * PARTS >> self.sample_bits) as f64;
+        let turnover_accesses = ((self.look_accesses * PARTS) >> self.sample_bits) as f64;
         let turnover_requests = turnover_accesses * self.requests / self.recent_accesses;
         Some(Look { new, mean, turnover_requests })
     }

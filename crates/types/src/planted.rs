@@ -1,0 +1,19 @@
+//! Deliberate bugs, one of which a build for the mutation check (`./dev mutants`, feature `mutants`) switches on for a run. Their
+//! names, what each breaks and who has to notice are in `ci/mutants.toml`.
+//!
+//! It must not know what they break.
+
+/// Whether the deliberate bug of this name is switched on. In every build but those for the mutation check it is not, and
+/// nothing is left of it.
+#[cfg(not(feature = "mutants"))]
+#[inline(always)]
+pub const fn planted(_bug: &str) -> bool {
+    false
+}
+
+/// Whether the deliberate bug of this name is switched on: the environment names it (`LODE_PLANTED`).
+#[cfg(feature = "mutants")]
+pub fn planted(bug: &str) -> bool {
+    static ON: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
+    ON.get_or_init(|| std::env::var("LODE_PLANTED").ok()).as_deref() == Some(bug)
+}
