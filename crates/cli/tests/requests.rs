@@ -66,7 +66,9 @@ fn what_cannot_be_is_refused() {
         (&["--nvwc", "1T"], "4KiB to 64GiB"),
         (&["--clients", "0"], "1 to 4096"),
         (&["--seconds", "0"], "1..=3600"),
-        (&["--set", "stal=wait"], "(did you mean 'stall'?); `lode requests --help` lists them"),
+        (&["--set", "stal=wait"], "(did you mean 'stall'?); `lode requests --settings` lists them"),
+        (&["--set", "backends=3"], "--clients"),
+        (&["--script", "x", "--clients", "3"], "--script"),
         (&["--set", "stall=wait", "--set", "stall=bypass"], "'stall' is given twice"),
         (&["--set", "stall=perhaps"], "bypass|wait"),
         (&["--set", "admission=all"], "--policies"),
@@ -74,5 +76,49 @@ fn what_cannot_be_is_refused() {
     ] {
         let message = bad(arguments);
         assert!(message.contains(hint), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn what_can_be_set_is_listed_and_what_is_set_counts() {
+    let list: Value =
+        serde_json::from_str(&good(&["--model", "redis-reads", "--settings", "--json"])).unwrap();
+    let of = |key: &str| list.as_array().unwrap().iter().find(|entry| entry["key"] == key).cloned();
+    assert_eq!(of("updates_percent").unwrap()["default"], "5");
+    assert!(of("processors").is_some() && of("admission").is_none() && of("backends").is_none());
+    let run = |more: &[&str]| {
+        let base = ["--seconds", "2", "--policies", "all", "--json"];
+        let json: Value = serde_json::from_str(&good(&[&base[..], more].concat())).unwrap();
+        json["policies"][0]["requests_per_s"].as_f64().unwrap()
+    };
+    assert!(run(&["--set", "processors=4"]) < 0.7 * run(&[]), "eight processors serve more than four");
+}
+
+#[test]
+fn a_script_runs_and_its_faults_have_lines() {
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/");
+    let figure = format!("{examples}figure-3c.requests");
+    let device = ["--device", "ssd", "--nvwc", "64KiB"];
+    let text = good(&[&["--script", &figure][..], &device].concat());
+    assert!(text.contains("When each process ended"), "{text}");
+    let json: Value =
+        serde_json::from_str(&good(&[&["--script", &figure, "--json"][..], &device].concat())).unwrap();
+    // All, sync, wal, cp, cp-pi, cp-pi-ioi: the last three as the paper's figure has them.
+    let ended = &json["ended_ms"][0];
+    assert_eq!(ended["process"], "P1");
+    assert_eq!(ended["ended_ms"].as_array().unwrap()[3..], [11.0, 11.0, 4.0].map(Value::from));
+    let folder = tempfile::tempdir().unwrap();
+    for (text, hint) in [
+        ("process P\n  lock M\n", "Line 2: there is no lock 'M'"),
+        ("set processers 3\nprocess P\n  cpu 1ms\n", "Line 1: "),
+        (
+            "lock A\nlock B\nprocess P\n  lock A\n  cpu 1ms\n  lock B\nprocess Q\n  lock B\n  cpu 1ms\n  lock A\n",
+            "P waits for lock B in line 6; Q waits for lock A in line 10",
+        ),
+    ] {
+        let path = folder.path().join("faulty.requests");
+        std::fs::write(&path, text).unwrap();
+        let message = bad(&["--script", path.to_str().unwrap()]);
+        assert!(message.contains(hint), "{text}: {message}");
     }
 }
