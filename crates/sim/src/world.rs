@@ -540,30 +540,6 @@ impl World {
         }
     }
 
-    /// Remembers for an engine whose SSD failed what it asks for, by chance later than sooner, or not.
-    fn fence(&mut self) {
-        const CHANCE_TO_END: u64 = 25;
-        const CHANCE_TO_FAIL: u64 = 10;
-        self.fencing = self.fencing.or_else(|| self.engine.next_fence());
-        if self.fencing.is_some() && self.rng.chance(CHANCE_TO_END) {
-            let fails = self.rng.chance(CHANCE_TO_FAIL);
-            match fails {
-                true => self.fence_may_be_there(),
-                false => self.fenced = self.fencing.take(),
-            }
-            self.engine.fence_ended(!fails);
-        }
-    }
-
-    /// What the host was being told to remember when that failed, or the host did, it may remember all the same.
-    fn fence_may_be_there(&mut self) {
-        if let Some(distrust) = self.fencing.take()
-            && self.rng.chance(50)
-        {
-            self.fenced = Some(distrust);
-        }
-    }
-
     pub(crate) fn take_commands(&mut self) {
         self.fence();
         for device in [DeviceId::Ssd, DeviceId::Backing] {
