@@ -207,10 +207,14 @@ impl Flights {
         blocks
     }
 
-    /// Blocks that are kept and whose copies on the SSD are whole, in ascending order, with the places of these.
+    /// Blocks that are in no slot now, are not to be moved yet and whose copies on the SSD are whole, in ascending order, with
+    /// the places of these.
     pub(crate) fn to_move(&self) -> Vec<(BlockNo, Place)> {
         let whole = self.kept.iter().filter_map(|(&block, kept)| Some((block, kept.copy.whole()?)));
-        let mut blocks: Vec<(BlockNo, Place)> = whole.collect();
+        let in_flight = self.keys.iter().map(|(&block, &key)| (block, &self.flights[key]));
+        let stays = in_flight.filter(|(_, flight)| !flight.ops().any(|op| *op == BlockOp::Move));
+        let in_flight = stays.filter_map(|(block, flight)| Some((block, flight.copy().whole()?)));
+        let mut blocks: Vec<(BlockNo, Place)> = whole.chain(in_flight).collect();
         blocks.sort_unstable();
         blocks
     }

@@ -272,7 +272,7 @@ impl Engine {
             let slot = self.space.sweep.next_slot;
             let Some(ssd) = &self.levels.ssd else { return };
             if slot >= ssd.shelf.slots() {
-                self.move_kept(from);
+                self.move_others(from);
                 self.space.sweep.is_over = true;
                 break;
             }
@@ -286,12 +286,13 @@ impl Engine {
         }
     }
 
-    /// Moves blocks that could not be written back, and have no slot.
-    fn move_kept(&mut self, from: Place) {
-        let kept = self.flights.to_move().into_iter().filter(|&(_, place)| place >= from);
-        let kept: Vec<BlockNo> =
-            kept.filter(|&(_, place)| self.may_move(place)).map(|(block, _)| block).collect();
-        kept.into_iter().for_each(|block| self.begin_move(block));
+    /// Moves blocks that are in no slot: those that could not be written back, and those in flight, when what they are at is
+    /// over. One that is in flight whenever slots are looked at, as by a scrub that begins with it at each tick, would stay.
+    fn move_others(&mut self, from: Place) {
+        let others = self.flights.to_move().into_iter().filter(|&(_, place)| place >= from);
+        let others: Vec<BlockNo> =
+            others.filter(|&(_, place)| self.may_move(place)).map(|(block, _)| block).collect();
+        others.into_iter().for_each(|block| self.begin_move(block));
     }
 
     /// A drain cleans dirty blocks by their versions, which a move would change.

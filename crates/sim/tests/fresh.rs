@@ -111,3 +111,9 @@ fn seeds_of_pairs_that_once_failed() {
         attack_pair(seed, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
     }
 }
+
+/// A block that a scrub was at whenever blocks were looked for in an extent that was to be given up: the extent stayed for ever.
+#[test]
+fn a_seed_whose_extent_was_never_given_up() {
+    attack(1791602680002000038, Crash::Stop, Changing::Anything).unwrap_or_else(|error| panic!("{error}"));
+}
