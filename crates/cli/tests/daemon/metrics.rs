@@ -177,7 +177,7 @@ const OF_STATUS: &[(&str, &str)] = &[
 ];
 
 /// Numbers of a VM that no sample tells as they are: sums, quotients, percentiles, settings, and what is not always there.
-const DERIVED: [&str; 11] = [
+const DERIVED: [&str; 13] = [
     "shard",
     "counters/block_accesses",
     "counters/cwf",
@@ -189,6 +189,8 @@ const DERIVED: [&str; 11] = [
     "limits/connection_in_flight_bytes",
     "limits/slow_request_ms",
     "dirty_s",
+    "acknowledge_before_durable",
+    "sidecar/generation",
 ];
 
 /// The numbers and truth values of an object, by their paths.
