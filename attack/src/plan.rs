@@ -168,7 +168,8 @@ impl Plan {
         for (number, vm) in self.vms.iter().enumerate() {
             let VmPlan { name, scheme, writeback, .. } = vm;
             text += &format!(
-                "\n[[vm]]\nname = \"{name}\"\nbacking = {{ path = \"{}\" }}\nscheme = \"{scheme}\"\nwriteback = {writeback}\n\
+                "\n[[vm]]\nname = \"{name}\"\n\
+                 backing = {{ path = \"{}\", sidecar = \"{folder}/state/{name}.sidecar\" }}\nscheme = \"{scheme}\"\nwriteback = {writeback}\n\
                  listen = [\"unix:{folder}/{name}.sock\"]\n",
                 devices[self.disk_of(number)].display()
             );
