@@ -19,6 +19,9 @@ impl Engine {
     /// Decides the next waiting request for which there is room. True: one was taken.
     pub(crate) fn admit_next(&mut self) -> bool {
         self.shrink_for_bad_places();
+        if self.front.is_empty() {
+            return false;
+        }
         if let Some((mut refused, error)) = self.front.next_refused(self.health.is_well()) {
             match refused.waiting.key {
                 None => self.requests.refuse(refused.waiting.request.token, error),

@@ -156,6 +156,8 @@ impl Engine {
         if let Err(error) = self.front.push(request, self.config.volume_bytes) {
             self.requests.refuse(token, error);
         }
+        // Nothing else can move before the request does: all moved that could when the last input was taken.
+        self.admit_next();
         self.run();
     }
 

@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use lode_types::{BlockNo, BlockSize, blocks_of};
 use slab::Slab;
-use smallvec::SmallVec;
 
 use crate::guest::{GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES};
 
@@ -156,10 +155,15 @@ impl Queue {
 
     /// Of each kind the ready one whose turn it is, in order of their turns.
     pub(crate) fn heads(&self) -> impl Iterator<Item = (Kind, &Waiting)> {
-        let heads = self.ready.iter().filter_map(|ready| ready.front().copied());
-        let mut heads: SmallVec<[Turn; Kind::COUNT]> = heads.collect();
-        heads.sort_unstable();
-        heads.into_iter().map(|(_, id)| {
+        let (mut heads, mut count) = ([(0, 0); Kind::COUNT], 0);
+        for turn in self.ready.iter().filter_map(VecDeque::front) {
+            heads[count] = *turn;
+            count += 1;
+        }
+        if count > 1 {
+            heads[..count].sort_unstable();
+        }
+        heads.into_iter().take(count).map(|(_, id): Turn| {
             let entry = &self.entries[id];
             (entry.kind, entry.waiting.as_ref().expect("what is ready is not being decided"))
         })
