@@ -7,8 +7,9 @@
 //! 1. An extent that goes holds nothing any more ([`crate::circulation`]). One that comes gets new tables in both copies: of what
 //!    was there nothing is read again.
 //! 2. With its turn ([`VolumeStore::begin_change`]) the volume lets a commit end durably, and begins no other one.
-//! 3. All that the tables do not say yet is written to the older copy of each page and flushed, then to the other one and
-//!    flushed. Now both say everything that is durable, and the old ring is not needed any more. It still counts, and agrees.
+//! 3. What a checkpoint has written that was given up is flushed. All that the tables do not say yet is written to the older
+//!    copy of each page and flushed, then to the other one and flushed. Now both say everything that is durable, and the old
+//!    ring is not needed any more. It still counts, and agrees.
 //! 4. The directory is replaced ([`VolumeStore::next_change`], [`crate::SpaceDirectory`]): it names the new owner of the extents and
 //!    the volume's new ring.
 //! 5. Commits go on, in the new ring ([`VolumeStore::changed`]). Records that were made meanwhile are its first.
@@ -42,19 +43,28 @@ enum Step {
     Ready,
     /// The commit under way has to end, or a last one has to be made.
     LastCommit,
-    /// What the tables lack is written, to the first of two copies or to the second.
+    /// What the tables lack is written.
     Tables {
         pages: Vec<u32>,
         in_flight: usize,
-        second: bool,
+        copy: TableCopy,
     },
     Flush {
-        second: bool,
+        copy: TableCopy,
     },
     /// The directory has to be replaced, and nobody was told yet.
     Directory,
     /// It is being replaced.
     Told,
+}
+
+/// Which copy of table pages was written since the last flush. One has to be durable before the other one is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TableCopy {
+    /// The older ones of some pages, by a checkpoint that was given up.
+    OfCheckpoint,
+    First,
+    Second,
 }
 
 /// A change of a volume's extents.
@@ -218,10 +228,10 @@ impl VolumeStore {
         if !self.is_at(&Step::LastCommit) {
             return false;
         }
-        self.go_to(Step::Tables { pages: Vec::new(), in_flight: 0, second: false });
+        self.go_to(Step::Tables { pages: Vec::new(), in_flight: 0, copy: TableCopy::OfCheckpoint });
         match self.has_checkpoint() {
             true => self.give_checkpoint_up(),
-            false => self.begin_tables(false),
+            false => self.begin_tables(TableCopy::First),
         }
         true
     }
@@ -234,19 +244,23 @@ impl VolumeStore {
                 *in_flight -= 1;
                 self.write_new_tables();
             }
-            (&mut Step::Tables { in_flight: 0, second, .. }, Metadata::TablePage) => {
-                self.begin_tables(second)
+            (Step::Tables { in_flight: 0, copy: TableCopy::OfCheckpoint, .. }, Metadata::TablePage) => {
+                match planted("given-up-checkpoint-not-flushed") {
+                    true => self.begin_tables(TableCopy::First),
+                    false => self.write_tables(),
+                }
             }
             (Step::Tables { in_flight, .. }, Metadata::TablePage) => {
                 *in_flight -= 1;
                 self.write_tables();
             }
-            (&mut Step::Flush { second: false }, Metadata::ShareFlush)
-                if !planted("change-in-one-table-copy") =>
-            {
-                self.begin_tables(true);
-            }
-            (Step::Flush { .. }, Metadata::ShareFlush) => self.go_to(Step::Directory),
+            (&mut Step::Flush { copy }, Metadata::ShareFlush) => match copy {
+                TableCopy::OfCheckpoint => self.begin_tables(TableCopy::First),
+                TableCopy::First if !planted("change-in-one-table-copy") => {
+                    self.begin_tables(TableCopy::Second);
+                }
+                _ => self.go_to(Step::Directory),
+            },
             (step, what) => unreachable!("{what:?} at {step:?}"),
         }
     }
@@ -275,19 +289,18 @@ impl VolumeStore {
         }
     }
 
-    fn begin_tables(&mut self, second: bool) {
+    fn begin_tables(&mut self, copy: TableCopy) {
         let pages = self.places.take_changed_pages();
-        self.go_to(Step::Tables { pages, in_flight: 0, second });
+        self.go_to(Step::Tables { pages, in_flight: 0, copy });
         self.write_tables();
     }
 
     fn write_tables(&mut self) {
-        while let Some(ExtentsChange { step: Step::Tables { pages, in_flight, second }, .. }) =
-            &mut self.change
+        while let Some(ExtentsChange { step: Step::Tables { pages, in_flight, copy }, .. }) = &mut self.change
         {
             if pages.is_empty() && *in_flight == 0 {
-                let second = *second;
-                self.go_to(Step::Flush { second });
+                let copy = *copy;
+                self.go_to(Step::Flush { copy });
                 self.outputs.push_back(crate::volume::Output::Flush { what: Metadata::ShareFlush });
                 return;
             }

@@ -291,7 +291,7 @@ impl VolumeStore {
     }
 
     /// A checkpoint that is under way when no commit may begin any more does not come to its end: what it has not written
-    /// is to be written by what comes next.
+    /// is to be written by what comes next, and what it has is not flushed.
     pub(crate) fn give_checkpoint_up(&mut self) {
         let is_held = self.holds_commits();
         if let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| is_held && checkpoint.in_flight == 0) {
