@@ -33,6 +33,8 @@ pub fn attack_plans(seed: u64, crash: Crash, changing: Changing) -> Vec<Plan> {
         let volume_bytes = (VOLUME_BYTES >> rng.below(3)) - 1024;
         plan.machines.iter_mut().for_each(|machine| machine.config.volume_bytes = volume_bytes);
         plan.most_spare_places = if rng.chance(30) { plan.most_spare_places } else { 0 };
+        // Most lives are short: what a power cut meets is mostly what came last, and the next start soon meets another one.
+        plan.requests = 1 + (plan.requests >> rng.below(4));
         plan.looks_around = true;
         plan.rot = if rng.chance(40) { 70 } else { 0 };
     }

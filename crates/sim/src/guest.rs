@@ -73,7 +73,7 @@ const MOST_SECTORS_LOOKED_AT: usize = 128;
 /// The same where not all are read.
 const SECTORS_LOOKED_AT: usize = 32;
 /// In how many of a hundred looks after a crash each stretch is read that can hold nothing else than before.
-const LOOKS_AT_SETTLED: u64 = 25;
+const LOOKS_AT_SETTLED: u64 = 12;
 
 pub(crate) struct Guest {
     requests_may_fail: bool,
@@ -137,6 +137,7 @@ impl Guest {
             let started = world.restart(next.clone());
             world.ssd.fail_after = None;
             self.tally.failed_starts += u64::from(started.is_err());
+            self.tally.starts_cut += 1;
             world.go_down(crash == Crash::Power || is_durable || then_power);
         }
         self.restart(plan, world, rng, next).map_err(|error| error.to_string())?;

@@ -107,6 +107,8 @@ pub struct RunCounts {
     pub failed_writes: u64,
     /// Starts that failed.
     pub failed_starts: u64,
+    /// Starts that a power cut or a kill ended, or met right after.
+    pub starts_cut: u64,
     /// Starts during which a read failed.
     pub start_read_errors: u64,
     /// Blocks that could not be read after a start during which a read failed.

@@ -110,6 +110,7 @@ impl Host<'_> {
             let started = self.start(round + 1);
             self.ssd.fail_after = None;
             self.volumes[0].guest.tally.failed_starts += u64::from(started.is_err());
+            self.volumes[0].guest.tally.starts_cut += 1;
             self.go_down(if is_durable || then_power { Crash::Power } else { crash });
         }
         self.restart(first, round + 1).map_err(|error| error.to_string())?;

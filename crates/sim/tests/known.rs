@@ -38,18 +38,20 @@ fn hosts_of_known_seeds() {
     let cuts = number("LODE_SIM_CUTS").unwrap_or(USUAL_CUTS);
     let hosts = number("LODE_SIM_HOSTS");
     let began_s = processor_s();
-    let (mut at, mut power_cuts, mut ends, mut sectors) = (0, 0, 0, 0);
+    let (mut at, mut power_cuts, mut ends, mut of_starts, mut sectors) = (0, 0, 0, 0, 0);
     while hosts.map_or(power_cuts < cuts, |hosts| at < hosts) {
         let (crash, tallies) = host(at).unwrap_or_else(|error| panic!("host {at}: {error}"));
         let crashes = tallies.iter().map(|tally| tally.crashes).max().unwrap_or(0);
         ends += crashes;
         power_cuts += if crash == Crash::Power { crashes } else { 0 };
+        of_starts += tallies.iter().map(|tally| tally.starts_cut).sum::<u64>();
         sectors += tallies.iter().map(|tally| tally.sectors_checked).sum::<u64>();
         at += 1;
     }
     println!(
-        "{at} hosts: {power_cuts} power cuts and {} other ends, {sectors} sectors right, {:.0} ends a processor second",
+        "{at} hosts: {power_cuts} power cuts and {} other ends, then {of_starts} during starts, {sectors} sectors right, \
+         {:.0} ends a processor second",
         ends - power_cuts,
-        ends as f64 / (processor_s() - began_s)
+        (ends + of_starts) as f64 / (processor_s() - began_s)
     );
 }
