@@ -58,6 +58,14 @@ pub struct BackingTimes {
     pub arm: Option<Arm>,
 }
 
+impl ServiceTimes {
+    /// One block, alone: read from the SSD, written to it, and read and written anywhere on the disk; in microseconds.
+    pub fn one_block_us(&self) -> [f64; 4] {
+        let (read, write) = (self.backing.random_read.ns, self.backing.random_write.ns);
+        [self.ssd_read_ns, self.ssd_write_ns, read, write].map(|ns| ns as f64 / 1000.0)
+    }
+}
+
 impl BackingTimes {
     /// Time that disks work, added up over them, for blocks away from the head.
     pub fn random_work_ns(&self, reads: u64, writes: u64) -> u64 {

@@ -93,6 +93,11 @@ impl Default for AccessTimes {
 }
 
 impl AccessTimes {
+    /// Of microseconds in the order of the fields.
+    pub fn of_us([ssd_read_us, ssd_write_us, disk_read_us, disk_write_us]: [f64; 4]) -> AccessTimes {
+        AccessTimes { ssd_read_us, ssd_write_us, disk_read_us, disk_write_us }
+    }
+
     /// The objective at these times.
     pub fn objective(&self) -> Objective {
         Objective::Latency { cache_us: self.ssd_read_us, backing_us: self.disk_read_us }

@@ -107,13 +107,7 @@ pub struct VmOutcome {
 
 /// What the objective `latency` counts, of a model of devices: on the disk every block is a random one.
 pub fn access_times(times: &ServiceTimes) -> AccessTimes {
-    let us = |ns: u64| ns as f64 / 1000.0;
-    AccessTimes {
-        ssd_read_us: us(times.ssd_read_ns),
-        ssd_write_us: us(times.ssd_write_ns),
-        disk_read_us: us(times.backing.random_read.ns),
-        disk_write_us: us(times.backing.random_write.ns),
-    }
+    AccessTimes::of_us(times.one_block_us())
 }
 
 impl<T: Scheme> Driver<T> {

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use lode_media::DriverChoice;
 use lode_policy::OfSized;
+use lode_reuse::sizing::Objective;
 use lode_server::ServerErrorKind;
 use lode_server::config::{Address, Config, HostMode};
-use lode_types::Level;
+use lode_types::{BlockSize, Level};
 
 const GOOD: &str = r#"
 name = "host1"
@@ -311,6 +312,18 @@ fn a_host_divides_what_has_no_name() {
     let fixed = parse(&HOST.replace("dram = \"10MiB\"", "mode = \"fixed\"\ndram = \"10MiB\"")).unwrap();
     assert_eq!((fixed.vms[1].dram_bytes, fixed.vms[0].settings.text("sizing")), (0, "off"));
     assert_eq!(fixed.reach_bytes(&fixed.vms[0], Level::Dram) >> 20, 5, "as far as it may grow by hand");
+    let latency = |devices: &str| {
+        let host = parse(&HOST.replace("\"hits\"", &format!("\"latency\"{devices}"))).unwrap().host;
+        let options = host.options(BlockSize::KIB_4);
+        (options.objective, options.times.disk_write_us)
+    };
+    let usual = lode_hardware::Host::find("default").unwrap().service_times(BlockSize::KIB_4).one_block_us();
+    let (cache_us, backing_us) = (usual[0], usual[2]);
+    assert_eq!(latency(""), (Objective::Latency { cache_us, backing_us }, usual[3]));
+    assert_ne!(latency("\ndevices = \"nvme-raid10\"").0, latency("").0);
+    let own =
+        "\ndevices = { ssd_read_us = 90, ssd_write_us = 20.5, disk_read_us = 700, disk_write_us = 900 }";
+    assert_eq!(latency(own), (Objective::Latency { cache_us: 90.0, backing_us: 700.0 }, 900.0));
     let without = HOST.replace("dram = \"10MiB\"", "").replace("ssd = \"1GiB\"\ninterval", "interval");
     assert_eq!(parse(&without).unwrap().host.mode, HostMode::Fixed, "there is nothing to divide");
 }
@@ -343,7 +356,14 @@ fn a_host_that_cannot_be_is_refused_with_the_sum() {
         ("weight = 2", "min = { ssd = \"1GiB\" }\nweight = 2", "1.50 GiB together (two 1 GiB + one 512 MiB)"),
         ("interval = \"1min\"", "interval = \"never\"", "mode = \"fixed\""),
         ("rate = \"1MiB\"", "rate = 5", "less than 64 KiB"),
-        ("objective = \"hits\"", "objective = \"luck\"", "sum_hit_ratio, hits, maxmin"),
+        ("objective = \"hits\"", "objective = \"luck\"", "sum_hit_ratio, hits, latency, maxmin"),
+        ("objective = \"hits\"", "devices = \"floppy\"", "other devices are a table of their times"),
+        ("objective = \"hits\"", "devices = { ssd_read_us = 1 }", "expected the name of devices"),
+        (
+            "objective = \"hits\"",
+            "devices = { ssd_read_us = 1, ssd_write_us = 1, disk_read_us = nan, disk_write_us = 1 }",
+            "times from 0 to 10000000 microseconds",
+        ),
         ("objective = \"hits\"", "mode = \"sometimes\"", "unknown variant `sometimes`"),
         ("objective = \"hits\"", "colour = 1", "Key 'colour' is unknown; write one of"),
     ] {

@@ -5,9 +5,10 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
+use lode_hardware::Host;
 use lode_nbd::Command;
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
-use lode_policy::{CounterReport, OfSized, Points, Quota, SchemeInfo, Tenant};
+use lode_policy::{AccessTimes, CounterReport, OfSized, Points, Quota, SchemeInfo, Tenant};
 use lode_sim::{DirectHost, Machine};
 use lode_trace::{Recorded, create_compact_with};
 use lode_types::{BlockSize, Level, RequestOp, TraceRequest};
@@ -36,6 +37,8 @@ struct Outcome {
 struct Case<'c> {
     scheme: &'c str,
     sets: &'c [&'c str],
+    /// The devices whose latency is what counts; without, hit ratios do.
+    latency_of: Option<&'c str>,
     all: &'c [TraceRequest],
     disk_bytes: u64,
 }
@@ -83,6 +86,8 @@ fn in_replay(site: &Site, case: &Case<'_>) -> Outcome {
     if case.levels().dram_blocks > 0 {
         arguments.extend(["--dram", &dram]);
     }
+    let latency = case.latency_of.map(|devices| ["--devices", devices, "--set", "objective=latency"]);
+    arguments.extend(latency.iter().flatten());
     for set in case.sets.iter().copied().chain(["sizing=host", &interval]) {
         arguments.extend(["--set", set]);
     }
@@ -112,7 +117,12 @@ fn in_simulation(case: &Case<'_>) -> Outcome {
         Machine { config, settings, name, ssd_bytes: 256 << 20, extent_bytes: 4 << 20, kept_records: 0 }
     };
     let mut host = DirectHost::new((1..=VMS).map(machine).collect(), levels.dram_blocks);
-    let mut sizer = HostSizer::new(levels, HostOptions::default());
+    let latency = case.latency_of.map(|devices| {
+        let times = Host::find(devices).unwrap().service_times(BlockSize::KIB_4);
+        let times = AccessTimes::of_us(times.one_block_us());
+        HostOptions { objective: times.objective(), times, ..HostOptions::default() }
+    });
+    let mut sizer = HostSizer::new(levels, latency.unwrap_or_default());
     let least = levels.map(|level, _| case.info().least_blocks(level));
     let rule = |vm| VmRule {
         name: format!("vm{vm}"),
@@ -177,9 +187,12 @@ fn in_daemon(site: &Site, case: &Case<'_>) -> Outcome {
         .collect();
     let dram =
         if case.levels().dram_blocks > 0 { format!("dram = \"{DRAM_MIB}MiB\"\n") } else { String::new() };
+    let latency = case
+        .latency_of
+        .map_or_else(String::new, |devices| format!("objective = \"latency\"\ndevices = \"{devices}\"\n"));
     let mut text = format!(
         "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 2\n[ssd]\npath = \"{folder}/ssd.img\"\n\
-         [host]\nmode = \"auto\"\n{dram}ssd = \"{SSD_MIB}MiB\"\ninterval = \"1 h\"\nrate = \"1GiB\"\n"
+         [host]\nmode = \"auto\"\n{dram}ssd = \"{SSD_MIB}MiB\"\ninterval = \"1 h\"\nrate = \"1GiB\"\n{latency}"
     );
     for vm in 1..=VMS {
         File::create(site.path(&format!("vm{vm}.img"))).unwrap().set_len(case.disk_bytes).unwrap();
@@ -236,10 +249,10 @@ fn divided(site: &Site, daemon: &Daemon<'_>) -> Vec<[u64; 2]> {
     }
 }
 
-fn three_worlds_agree(scheme: &str, sets: &[&str]) {
+fn three_worlds_agree(scheme: &str, sets: &[&str], latency_of: Option<&str>) {
     for (all, disk_bytes) in (0..).map_while(merged) {
         let site = Site::in_memory();
-        let case = Case { scheme, sets, all: &all, disk_bytes };
+        let case = Case { scheme, sets, latency_of, all: &all, disk_bytes };
         let replay = in_replay(&site, &case);
         println!("{scheme} {sets:?}: {:?}", replay.shares);
         assert!(replay.counters.iter().all(|vm| vm[0] == REQUESTS as u64));
@@ -258,14 +271,21 @@ const SAMPLED: &str = "distances=sampled";
 #[test]
 fn hosts_with_etica_are_the_same_everywhere() {
     let sets = ["assoc=0", "promotion_interval=100", "queue_percent=50"];
-    three_worlds_agree("etica", &[&sets[..], &["mode=full-hybrid", EXACT]].concat());
-    three_worlds_agree("etica", &[&sets[..], &["mode=npe", EXACT]].concat());
-    three_worlds_agree("etica", &[&sets[..], &["mode=npe", SAMPLED]].concat());
+    three_worlds_agree("etica", &[&sets[..], &["mode=full-hybrid", EXACT]].concat(), None);
+    three_worlds_agree("etica", &[&sets[..], &["mode=npe", EXACT]].concat(), None);
+    three_worlds_agree("etica", &[&sets[..], &["mode=npe", SAMPLED]].concat(), None);
+}
+
+#[test]
+fn hosts_that_divide_by_latency_are_the_same_everywhere_and_know_their_devices() {
+    let sets = ["assoc=0", "promotion_interval=100", "queue_percent=50", "mode=full-hybrid", EXACT];
+    three_worlds_agree("etica", &sets, Some("nvme-raid10"));
+    three_worlds_agree("eci-cache-like", &["assoc=0", EXACT], Some("default-raid5"));
 }
 
 #[test]
 fn hosts_with_one_level_are_the_same_everywhere() {
     let objective = "objective=sum_hit_ratio";
-    three_worlds_agree("eci-cache-like", &["assoc=0", objective, EXACT]);
-    three_worlds_agree("centaur-like", &["assoc=0", objective, SAMPLED]);
+    three_worlds_agree("eci-cache-like", &["assoc=0", objective, EXACT], None);
+    three_worlds_agree("centaur-like", &["assoc=0", objective, SAMPLED], None);
 }

@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use lode_policy::{OfSized, SchemeInfo};
+use lode_hardware::Host;
+use lode_policy::host::HostOptions;
+use lode_policy::{AccessTimes, OfSized, SchemeInfo};
 use lode_reuse::sizing::Objective;
 use lode_types::{BlockSize, Level};
 use serde::Deserialize;
@@ -16,6 +18,10 @@ use super::{Config, MAX_LEVEL_BYTES, Period, Size, VmConfig};
 pub const DEFAULT_INTERVAL_S: u64 = 600;
 /// Bytes of a level that VMs give up in a second, unless the configuration says otherwise.
 pub const DEFAULT_RATE_BYTES: u64 = 64 << 20;
+/// The devices whose times the objective `latency` counts, unless the configuration says otherwise.
+const DEFAULT_DEVICES: &str = "default";
+/// The longest time of a device: ten seconds.
+const MAX_TIME_US: f64 = 1e7;
 /// Most VMs that a message about sums names.
 const MOST_NAMED: usize = 4;
 
@@ -47,8 +53,26 @@ impl HostMode {
     }
 }
 
+/// How fast the host's devices are.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostDevices {
+    /// As a profile of `lode devices` says.
+    Profile(Box<Host>),
+    /// So fast.
+    Times(AccessTimes),
+}
+
+impl HostDevices {
+    fn times(&self, block: BlockSize) -> AccessTimes {
+        match self {
+            HostDevices::Profile(host) => AccessTimes::of_us(host.service_times(block).one_block_us()),
+            HostDevices::Times(times) => *times,
+        }
+    }
+}
+
 /// What VMs divide, and how.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
     /// Who decides the shares.
     pub mode: HostMode,
@@ -58,8 +82,22 @@ pub struct HostConfig {
     pub interval: Duration,
     /// Bytes of a level that VMs give up in a second.
     pub rate_bytes: u64,
-    /// What a division maximises.
+    /// What a division maximises; the times of `latency` are those of the devices, see [`HostConfig::options`].
     pub objective: Objective,
+    /// Which only the objective `latency` looks at.
+    pub devices: HostDevices,
+}
+
+impl HostConfig {
+    /// How the host divides blocks of this size.
+    pub fn options(&self, block: BlockSize) -> HostOptions {
+        let times = self.devices.times(block);
+        let objective = match self.objective {
+            Objective::Latency { .. } => times.objective(),
+            other => other,
+        };
+        HostOptions { objective, times, ..HostOptions::default() }
+    }
 }
 
 /// What one VM may have of the levels that a host divides.
@@ -133,6 +171,26 @@ pub(super) struct RawHost {
     interval: Option<Spanned<Period>>,
     rate: Option<Spanned<Size>>,
     objective: Option<Spanned<String>>,
+    devices: Option<Spanned<RawDevices>>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected the name of devices that `lode devices` lists, or a table { ssd_read_us = 120, ssd_write_us = 60, disk_read_us = 8000, disk_write_us = 8000 }"
+)]
+enum RawDevices {
+    Name(String),
+    Times(RawTimes),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTimes {
+    ssd_read_us: f64,
+    ssd_write_us: f64,
+    disk_read_us: f64,
+    disk_write_us: f64,
 }
 
 /// Sizes of the levels.
@@ -173,15 +231,38 @@ impl RawHost {
             rate => rate.map_or(DEFAULT_RATE_BYTES, |rate| rate.get_ref().0),
         };
         let objective = self.objective.map_or(Ok(Objective::SumHitRatio), |name| objective(&name))?;
-        Ok(HostConfig { mode: self.mode.unwrap_or(usual), bytes, interval, rate_bytes, objective })
+        let devices = devices(self.devices)?;
+        Ok(HostConfig { mode: self.mode.unwrap_or(usual), bytes, interval, rate_bytes, objective, devices })
+    }
+}
+
+fn devices(raw: Option<Spanned<RawDevices>>) -> Result<HostDevices, Fault> {
+    let built_in = |name: &str| Host::find(name).map(|host| HostDevices::Profile(Box::new(host)));
+    let Some(raw) = raw else {
+        return Ok(built_in(DEFAULT_DEVICES).expect("the catalogue has it"));
+    };
+    let span = raw.span();
+    match raw.into_inner() {
+        RawDevices::Name(name) => built_in(&name).map_err(|error| {
+            Fault::at(span, format!("Key 'devices': {error}; other devices are a table of their times"))
+        }),
+        RawDevices::Times(RawTimes { ssd_read_us, ssd_write_us, disk_read_us, disk_write_us }) => {
+            let times = [ssd_read_us, ssd_write_us, disk_read_us, disk_write_us];
+            if times.iter().any(|us| !(0.0..=MAX_TIME_US).contains(us)) {
+                let message = format!("Key 'devices' takes times from 0 to {MAX_TIME_US} microseconds");
+                return Err(Fault::at(span, message));
+            }
+            Ok(HostDevices::Times(AccessTimes::of_us(times)))
+        }
     }
 }
 
 fn objective(name: &Spanned<String>) -> Result<Objective, Fault> {
-    const KNOWN: [Objective; 3] = [Objective::SumHitRatio, Objective::Hits, Objective::MaxMin];
-    let found = KNOWN.into_iter().find(|objective| objective.name() == name.get_ref());
+    let latency = AccessTimes::default().objective();
+    let known = [Objective::SumHitRatio, Objective::Hits, latency, Objective::MaxMin];
+    let found = known.into_iter().find(|objective| objective.name() == name.get_ref());
     found.ok_or_else(|| {
-        let known = KNOWN.map(Objective::name).join(", ");
+        let known = known.map(Objective::name).join(", ");
         Fault::at(
             name.span(),
             format!("Key 'objective' cannot be '{}'; write one of {known}", name.get_ref()),

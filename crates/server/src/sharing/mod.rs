@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
 use lode_policy::{OfSized, Quota};
-use lode_types::Level;
+use lode_types::{BlockSize, Level};
 
 pub(crate) use self::tables::TableMemory;
 pub(crate) use self::view::{HostView, LevelSharing, VmSharing};
@@ -100,7 +100,7 @@ impl Sharing {
     ) -> Sharing {
         let now = Instant::now();
         let mut sharing = Sharing {
-            host: config.host,
+            host: config.host.clone(),
             block_bytes,
             room,
             sizer: HostSizer::new(Quota::default(), HostOptions::default()),
@@ -351,7 +351,7 @@ impl Sharing {
         if self.host.interval != new.host.interval {
             self.next_division = Instant::now() + new.host.interval;
         }
-        self.host = new.host;
+        self.host = new.host.clone();
         self.take_rules(new);
         if self.host.mode.measures() && !self.is_given {
             // What a VM is guaranteed from now on is not for the end of the interval.
@@ -485,7 +485,8 @@ impl Sharing {
     fn take_rules(&mut self, config: &Config) {
         let reaches: Vec<Quota> = self.vms.iter().map(|vm| vm.reach).collect();
         self.sizer.set_capacity(self.capacity(config, &reaches, self.room));
-        self.sizer.set_options(HostOptions { objective: config.host.objective, ..HostOptions::default() });
+        let block = BlockSize::new(self.block_bytes).expect("volumes have blocks of this size");
+        self.sizer.set_options(config.host.options(block));
         let rules =
             config.vms.iter().zip(&self.vms).map(|(vm, known)| rule(vm, known, config, self.block_bytes));
         self.sizer.set_vms(rules.collect());

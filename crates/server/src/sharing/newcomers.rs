@@ -129,7 +129,7 @@ impl Sharing {
         let beside_bytes = self.beside_bytes(started.has_volume, more_frames.into());
         self.vms.push(Vm::new(&vm.name, started));
         self.tables.join(engine, vm.settings.clone(), beside_bytes);
-        self.host = new.host;
+        self.host = new.host.clone();
         self.take_rules(new);
         self.divide_for_others();
         let share = self.sizer.shares().last().unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Decisions in words and numbers, each with its reason.
 
 use lode_policy::host::{Change, Division, Reason};
+use lode_reuse::sizing::Objective;
 use lode_types::Level;
 
 use super::Sharing;
@@ -36,7 +37,7 @@ impl Sharing {
             let share = self.share_change(division, change, old(change), &flows);
             let name = &self.vms[change.vm].name;
             let kind = if advises { EventKind::Advice } else { EventKind::Share };
-            let text = text(&share, division.reason, advises);
+            let text = text(&share, (self.host.objective, division.reason), advises);
             tracing::info!("VM {name}: {text}");
             self.events.note_share(kind, name, text, share);
         }
@@ -137,7 +138,7 @@ fn flows(moves: &[(usize, u32, u32)]) -> Vec<Flow> {
 }
 
 /// One VM's change as a sentence.
-fn text(share: &ShareChange, reason: Reason, advises: bool) -> String {
+fn text(share: &ShareChange, (objective, reason): (Objective, Reason), advises: bool) -> String {
     let grows = share.to_bytes > share.from_bytes;
     let (sign, direction) = if grows { ('+', "from") } else { ('-', "to") };
     let [from, to] = [share.from_bytes, share.to_bytes].map(Size);
@@ -170,6 +171,10 @@ fn text(share: &ShareChange, reason: Reason, advises: bool) -> String {
         text += &format!(" and {more} more");
     }
     match reason {
+        Reason::Gain { before, after } if matches!(objective, Objective::Latency { .. }) => {
+            // It maximises what is less than nothing.
+            text + &format!("; mean latencies of all VMs together {:.1} to {:.1} us", -before, -after)
+        }
         Reason::Gain { before, after } => text + &format!("; all VMs together {before:.3} to {after:.3}"),
         Reason::Rules => text + "; VMs, their limits or what there is changed",
     }
@@ -223,10 +228,14 @@ mod tests {
         };
         let gain = Reason::Gain { before: 1.5, after: 1.608 };
         assert_eq!(
-            text(&share, gain, false),
+            text(&share, (Objective::SumHitRatio, gain), false),
             "+38 GiB SSD (2 GiB to 40 GiB): +11.2 % read hits expected (61.0 to 72.2 %); from vm03, -0.4 %; \
              all VMs together 1.500 to 1.608"
         );
+        let faster = Reason::Gain { before: -9000.5, after: -7100.25 };
+        let latency = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
+        let said = text(&share, (latency, faster), false);
+        assert!(said.ends_with("; mean latencies of all VMs together 9000.5 to 7100.2 us"), "{said}");
         let other =
             |vm: Option<&str>| Other { vm: vm.map(str::to_owned), bytes: 1, expected_hit_ratio_change: None };
         let unmeasured = ShareChange {
@@ -238,7 +247,7 @@ mod tests {
             others: vec![other(Some("a")), other(Some("b")), other(Some("c")), other(Some("d")), other(None)],
         };
         assert_eq!(
-            text(&unmeasured, Reason::Rules, true),
+            text(&unmeasured, (Objective::SumHitRatio, Reason::Rules), true),
             "advice: -2 MiB DRAM (3 MiB to 1 MiB); to a, b, c and 1 more; VMs, their limits or what there is changed"
         );
     }
