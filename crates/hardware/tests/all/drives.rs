@@ -65,6 +65,8 @@ fn a_profile_can_be_edited_and_given_back() {
         assert_eq!(again.name, format!("my-{name}"));
         let mut same = Host { name: host.name.clone(), ..again.clone() };
         same.backing.name = host.backing.name.clone();
+        let drives = same.drive.iter_mut().zip(&host.drive);
+        drives.for_each(|(same, drive)| same.name = drive.name.clone());
         assert_eq!(same, host);
         // What was given back has names of its own already.
         assert_eq!(again.profile(&known), text);
