@@ -313,6 +313,9 @@ impl LineChart {
         let scatters: Vec<(&Series, &Curve)> =
             self.series.iter().zip(curves).filter(|(series, _)| series.shape == Shape::Points).collect();
         let px = |&(x, y): &(i64, i64)| (x as f64 / 100.0, y as f64 / 100.0);
+        // The legend stands there.
+        let is_beside = layout.below.is_none() && self.series.len() > 1;
+        let most_right = if is_beside { layout.x.to_px + 0.5 * font } else { style.width_px };
         // A symbol's radius and some air.
         let half = 0.5 * style.font_px;
         let around = |(x, y): (f64, f64)| [x - half, x + half, y - half, y + half];
@@ -332,7 +335,8 @@ impl LineChart {
                             && other[2] < place[3]
                     };
                     place[0] >= layout.x.from_px
-                        && place[1] <= style.width_px
+                        && place[1] <= most_right
+                        && place[2] >= layout.y.to_px - 0.6 * font
                         && place[3] <= layout.y.from_px
                         && !taken.iter().any(covers)
                 };

@@ -318,6 +318,8 @@ const drawLines = (() => {
     const scatters = chart.series.map((series, index) => index).filter(index => chart.series[index].shape === 'points' && seen(index));
     const taken = scatters.flatMap(index => curves[index].map(([px, py]) =>
       [px / 100 - half, px / 100 + half, py / 100 - half, py / 100 + half]));
+    /* The legend stands there. */
+    const mostRight = !layout.below && chart.series.length > 1 ? x.to + 0.5 * font : layout.width;
     const covers = (a, b) => a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3];
     scatters.filter(index => chart.series[index].labels.length <= MOST_LABELS).forEach(index => {
       chart.series[index].labels.forEach((label, at) => {
@@ -327,7 +329,7 @@ const drawLines = (() => {
         const place = (start, bottom) => [start, start + width, bottom - 0.8 * font, bottom];
         const right = px + 0.6 * font, left = px - 0.6 * font - width, above = py - 0.3 * font, below = py + 1.1 * font;
         const free = [place(right, above), place(left, above), place(left, below), place(right, below)].find(side =>
-          side[0] >= x.from && side[1] <= layout.width && side[3] <= y.from && !taken.some(other => covers(side, other)));
+          side[0] >= x.from && side[1] <= mostRight && side[2] >= y.to - 0.6 * font && side[3] <= y.from && !taken.some(other => covers(side, other)));
         if (!free) return;
         taken.push(free);
         write(svg, [free[0], free[3]], 'start', 'var(--muted)', text, { 'font-size': number(font) });
