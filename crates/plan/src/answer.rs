@@ -7,7 +7,7 @@ use lode_trace::Merge;
 use lode_types::{Level, show_size};
 
 use crate::advice::{advice, advice_everywhere};
-use crate::division::{Outcome, SizeOptions, SizePlan, outcome_without_cache, size};
+use crate::division::{Outcome, SizeOptions, SizePlan, granule_blocks, outcome_without_cache, size};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::levels::LevelBytes;
@@ -33,8 +33,9 @@ pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), UNDIVIDED];
 /// them away, which spares the SSD; the second takes them all.
 pub const MODES: [&str; 2] = ["full-hybrid", "npe"];
 
-/// Replays of a plan: one for each of [`MODES`], one of one SSD level for the same money, and one without a cache.
-pub const REPLAYS: usize = MODES.len() + 2;
+/// How often traces are read for the replays of a plan: once for each of [`MODES`], once for one SSD level for the same money and
+/// once for the curves that it is divided by, and once without a cache.
+pub const REPLAYS: usize = MODES.len() + 3;
 
 /// What there is to divide.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,8 +73,10 @@ pub struct Answer {
     pub uncached: Option<Report>,
     /// Which scheme the plan shall be for.
     pub wish: Wish,
-    /// Shares are whole multiples of this many bytes, where they can be.
-    granule_bytes: u64,
+    /// Blocks that each VM has of that level, by the curves of one level; none where these were not measured.
+    pub(crate) one_level_blocks: Option<Vec<u64>>,
+    /// How it was divided.
+    pub(crate) options: SizeOptions,
 }
 
 /// Finds the best division. Of a budget's front, that is [`best`].
@@ -108,7 +111,8 @@ pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer
         one_level: None,
         uncached: None,
         wish: Wish::default(),
-        granule_bytes: options.granule_bytes,
+        one_level_blocks: None,
+        options: options.clone(),
     })
 }
 
@@ -124,8 +128,10 @@ impl Answer {
     /// The SSD level that the plan's money buys; none where that is less than a block.
     pub(crate) fn money_on_one_level(&self, block_bytes: u64, host: &Host) -> Option<OneLevel> {
         let shares: Vec<[u64; 2]> = self.plan.vms.iter().map(|vm| vm.share_blocks).collect();
-        let granule_blocks = (self.granule_bytes / block_bytes).max(1);
-        OneLevel::for_money_of(self.plan.levels, &shares, &Prices::of(host), (block_bytes, granule_blocks))
+        let granule_blocks = granule_blocks(block_bytes, &self.options);
+        let blocks = (block_bytes, granule_blocks);
+        let by_cost = OneLevel::for_money_of(self.plan.levels, &shares, &Prices::of(host), blocks)?;
+        Some(by_cost.divided_as(self.one_level_blocks.as_deref()))
     }
 
     /// What a budget buys of SSD beyond what VMs can use.
@@ -230,15 +236,16 @@ impl Answer {
         let taken = choice.as_ref().and_then(|(mode, _)| replayed.iter().find(|one| one.mode == *mode));
         let recommended = self.recommended(load, host, options)?;
         let label = label_of(&self.one_level_settings()?);
-        let one_level = self
-            .one_level
-            .as_ref()
-            .map(|(levels, report)| one_level::report(load, host, (label, *levels), report, taken));
+        let replayed_level = self.one_level.as_ref().zip(self.money_on_one_level(load.block_bytes, host));
+        let one_level = replayed_level.map(|((_, report), level)| {
+            let by_curves = self.one_level_blocks.is_some();
+            one_level::report(load, host, (label, level, by_curves), report, taken)
+        });
         let own = self.advice(load, host, options, &recommended);
         let advice_at = for_page.then(|| self.advice_at(load, options, &own, &recommended));
         Ok(SizeReport {
             block_bytes: load.block_bytes,
-            granule_bytes: self.granule_bytes,
+            granule_bytes: options.granule_bytes,
             method,
             objective: options.objective.name(),
             devices: host.name.clone(),

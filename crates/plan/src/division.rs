@@ -6,7 +6,7 @@ use lode_replay::access_times;
 use lode_reuse::sizing::{
     Division, Hull, Method, Objective, Solver, Split, VmDemand, WriteBuffer, divide_by,
 };
-use lode_reuse::{CurvePoint, ReuseError};
+use lode_reuse::{Curve, CurvePoint, ReuseError};
 use lode_types::{Level, show_size};
 
 use crate::error::PlanError;
@@ -268,6 +268,37 @@ pub(crate) fn try_to_divide_level(
     let granule = granule_blocks(block_bytes, options);
     let demands = load.vms.iter().map(|vm| demand_of(vm, level, options, block_bytes)).collect::<Vec<_>>();
     let demand_blocks = demands.iter().map(usable).sum();
+    let division = divide_demands(&demands, capacity_blocks, granule, options)?;
+    let division = match level {
+        Level::Ssd => with_space_for_writes(load, division, &demands, capacity_blocks, granule),
+        _ => division,
+    };
+    let given_blocks = division.sizes.iter().sum();
+    let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
+    Ok((plan, division))
+}
+
+/// Divides so many blocks of one SSD level, that there is alone, by the VMs' `curves` of it.
+pub(crate) fn divide_one_level(
+    load: &Load,
+    curves: &[Curve],
+    capacity_blocks: u64,
+    options: &SizeOptions,
+) -> Result<Vec<u64>, ReuseError> {
+    let granule = granule_blocks(load.block_bytes, options);
+    let demand = |(vm, curve): (&VmLoad, &Curve)| demand_by(curve, vm, Level::Ssd, options, load.block_bytes);
+    let demands: Vec<VmDemand> = load.vms.iter().zip(curves).map(demand).collect();
+    let division = divide_demands(&demands, capacity_blocks, granule, options)?;
+    Ok(with_space_for_writes(load, division, &demands, capacity_blocks, granule).sizes)
+}
+
+/// Divides in granules where that can be, else in blocks.
+fn divide_demands(
+    demands: &[VmDemand],
+    capacity_blocks: u64,
+    granule: u64,
+    options: &SizeOptions,
+) -> Result<Division, ReuseError> {
     let objective = options.objective;
     let coarse: Vec<VmDemand> = demands.iter().map(|demand| in_granules(demand, granule)).collect();
     let coarse_objective = match objective {
@@ -276,21 +307,14 @@ pub(crate) fn try_to_divide_level(
         }
         other => other,
     };
-    let division = match divide_by(options.solver, &coarse, capacity_blocks / granule, coarse_objective) {
-        Ok(division) => in_blocks(division, &demands, granule, objective),
+    match divide_by(options.solver, &coarse, capacity_blocks / granule, coarse_objective) {
+        Ok(division) => Ok(in_blocks(division, demands, granule, objective)),
         // What VMs are guaranteed and limited to, or the level, leaves no space for whole granules.
         Err(ReuseError::GuaranteesDoNotFit { .. } | ReuseError::InvalidDemand { .. }) => {
-            divide_by(options.solver, &demands, capacity_blocks, objective)?
+            divide_by(options.solver, demands, capacity_blocks, objective)
         }
-        Err(error) => return Err(error),
-    };
-    let division = match level {
-        Level::Ssd => with_space_for_writes(load, division, &demands, capacity_blocks, granule),
-        _ => division,
-    };
-    let given_blocks = division.sizes.iter().sum();
-    let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
-    Ok((plan, division))
+        Err(error) => Err(error),
+    }
 }
 
 /// Gives what hits leave of an SSD to the VMs that write, as far as all that they write: what fits there is not turned
@@ -382,7 +406,12 @@ pub(crate) fn granule_blocks(block_bytes: u64, options: &SizeOptions) -> u64 {
 
 /// What a VM asks of a level, within its rules.
 pub(crate) fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
-    let mut demand = VmDemand::new(vm.curve(level));
+    demand_by(vm.curve(level), vm, level, options, block_bytes)
+}
+
+/// The same by another curve than that of the level beside another one.
+fn demand_by(curve: &Curve, vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
+    let mut demand = VmDemand::new(curve);
     for rule in options.rules.iter().filter(|rule| rule.is_for(&vm.facts.name)) {
         let (least, most) = rule.limits(level);
         demand.weight = rule.weight.unwrap_or(demand.weight);

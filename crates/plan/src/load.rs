@@ -67,6 +67,8 @@ pub struct Load {
     pub block_bytes: u64,
     /// Whether the times of all traces were recorded.
     pub has_times: bool,
+    /// How it was asked to be measured.
+    pub(crate) method: Method,
 }
 
 /// Measures all VMs of `merge`. `progress` hears of every batch.
@@ -94,6 +96,7 @@ pub fn measure(
         shrinks: followed.shrinks,
         block_bytes: stream.block_size.bytes(),
         has_times: merge.has_times(),
+        method,
     };
     let inputs: Vec<usize> = merge.vms().iter().map(|vm| vm.input).collect();
     load.set_spans(&inputs);

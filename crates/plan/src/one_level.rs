@@ -26,7 +26,8 @@ const FAR_FEWER: f64 = 0.5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OneLevel {
     pub(crate) levels: LevelBytes,
-    /// What each VM has of it: what its shares of both levels cost; where no VM has any, all have the same.
+    /// What each VM has of it. Unless it is [divided otherwise](OneLevel::divided_as), what its shares of both levels cost; where
+    /// no VM has any, all have the same.
     pub(crate) shares: Vec<Quota>,
 }
 
@@ -71,6 +72,15 @@ impl OneLevel {
             shares,
         })
     }
+
+    /// The same divided in `shares_blocks`, if these are of as much.
+    pub(crate) fn divided_as(self, shares_blocks: Option<&[u64]>) -> OneLevel {
+        let all: u64 = self.shares.iter().map(|share| u64::from(share.ssd_blocks)).sum();
+        let fits = |shares: &&[u64]| shares.len() == self.shares.len() && shares.iter().sum::<u64>() <= all;
+        let quota = |&blocks: &u64| u32::try_from(blocks).ok().map(|blocks| Quota::new(0, blocks));
+        let shares = shares_blocks.filter(fits).and_then(|shares| shares.iter().map(quota).collect());
+        OneLevel { shares: shares.unwrap_or(self.shares), ..self }
+    }
 }
 
 /// Shares rounded down to whole granules, as a daemon takes them; what that leaves goes, granule by granule, to those that
@@ -93,10 +103,11 @@ fn in_granules(shares: Vec<u64>, granule: u64) -> Vec<u64> {
 pub(crate) fn report(
     load: &Load,
     host: &Host,
-    (label, levels): (String, LevelBytes),
+    (label, level, by_curves): (String, OneLevel, bool),
     replayed: &Report,
     taken: Option<&ReplayedReport>,
 ) -> OneLevelReport {
+    let levels = level.levels;
     let own = ReplayFigures::of(load, host, levels, replayed);
     let (is_faster, writes_far_less) = taken.map_or((false, false), |taken| {
         let times = own.mean_latency_us.zip(taken.mean_latency_us);
@@ -112,7 +123,11 @@ pub(crate) fn report(
     let sentence = taken.zip(verdict).map(|(taken, verdict)| {
         let [own_us, taken_us] = [own.mean_latency_us, taken.mean_latency_us].map(|us| us.unwrap_or(0.0));
         let [own_bytes, taken_bytes] = [&own.wear, &taken.wear].map(|wear| show_size(wear.written_bytes));
-        let each = if load.vms.len() > 1 { ", where each VM has what its shares cost," } else { "" };
+        let each = match by_curves {
+            _ if load.vms.len() < 2 => "",
+            true => ", divided as suits it best,",
+            false => ", where each VM has what its shares cost,",
+        };
         format!(
             "For the same money, one SSD level of {} with {}{each} {verdict}: {own_us:.1} us a request instead of \
              {taken_us:.1}, and {own_bytes} written to the SSD instead of {taken_bytes}.",
@@ -123,6 +138,8 @@ pub(crate) fn report(
     OneLevelReport {
         label,
         levels,
+        shares_blocks: level.shares.iter().map(|share| share.ssd_blocks.into()).collect(),
+        by_curves,
         cost_usd: Prices::of(host).cost_usd(levels),
         read_hit_ratio: own.read_hit_ratio,
         mean_latency_us: own.mean_latency_us,

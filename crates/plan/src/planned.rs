@@ -24,6 +24,17 @@ pub struct PlannedShares {
     granule_bytes: u64,
     levels: LevelBytes,
     vms: Vec<PlannedVm>,
+    /// What one SSD level was for the plan's money, where that was replayed.
+    #[serde(default)]
+    one_level: Option<PlannedLevel>,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+struct PlannedLevel {
+    levels: LevelBytes,
+    /// Older plans do not tell.
+    #[serde(default)]
+    shares_blocks: Vec<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -67,7 +78,7 @@ impl PlannedShares {
     }
 
     /// The levels that a scheme has for the plan's money, and what each VM has of them: the plan's own shares of both levels; of
-    /// one SSD level, what the shares cost.
+    /// one SSD level, what the plan says of one of the same size, else what the shares cost.
     pub(crate) fn of_scheme(
         &self,
         info: &SchemeInfo,
@@ -85,7 +96,11 @@ impl PlannedShares {
             let blocks = (self.block_bytes, granule_blocks);
             OneLevel::for_money_of(self.levels, &shares, &Prices::of(host), blocks)
         };
-        level.map(|OneLevel { levels, shares }| (levels, shares)).ok_or_else(|| {
+        let as_planned = |level: OneLevel| {
+            let planned = self.one_level.as_ref().filter(|planned| planned.levels == level.levels);
+            level.divided_as(planned.map(|planned| &planned.shares_blocks[..]))
+        };
+        level.map(as_planned).map(|OneLevel { levels, shares }| (levels, shares)).ok_or_else(|| {
             let message =
                 "The plan's money does not buy a block of SSD; compare with a larger plan".to_owned();
             PlanError::Request(message)

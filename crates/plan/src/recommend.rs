@@ -129,7 +129,7 @@ impl Answer {
         let ways = match &self.wish {
             Wish::TwoLevels => self.two_levels()?,
             Wish::OneLevel(_) => vec![self.one_level_way(load, host)?.ok_or_else(too_little_money)?],
-            Wish::Best if self.may_be_one_level(options) => {
+            Wish::Best if self.may_be_one_level() => {
                 // What was not replayed is not recommended unasked. The simplest comes first.
                 let one = self.one_level_way(load, host)?.filter(|way| way.replayed.is_some());
                 one.into_iter().chain(self.two_levels()?).collect()
@@ -144,12 +144,16 @@ impl Answer {
         Ok(self.report_of(load, host, way, choice.reason))
     }
 
-    /// Whether one level could take the place of both: there is an SSD to have, and no rule says what it cannot keep.
-    fn may_be_one_level(&self, options: &SizeOptions) -> bool {
-        let keeps = options.rules.iter().all(|rule| {
+    /// Whether no rule says what one level cannot keep.
+    pub(crate) fn one_level_keeps_rules(&self) -> bool {
+        self.options.rules.iter().all(|rule| {
             rule.dram_bytes.0.unwrap_or(0) == 0 && rule.ssd_bytes.1.is_none() && rule.dram_bytes.1.is_none()
-        });
-        keeps && (self.plan.levels.ssd_bytes > 0 || self.front.is_some())
+        })
+    }
+
+    /// Whether one level could take the place of both: there is an SSD to have, and it can keep the rules.
+    fn may_be_one_level(&self) -> bool {
+        self.one_level_keeps_rules() && (self.plan.levels.ssd_bytes > 0 || self.front.is_some())
     }
 
     /// Both levels in each mode that was replayed; where none was, in the mode that spares the SSD.

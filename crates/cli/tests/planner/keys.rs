@@ -105,7 +105,7 @@ fn of_sizes() {
     assert_keys(&section, &replayed["wear"], WEAR);
     assert_keys(&section, &replayed["utilisation"], "ssd read_ssd backing");
     let one_level = &sized["one_level"];
-    let of_level = "label levels cost_usd read_hit_ratio mean_latency_us wear utilisation is_faster writes_far_less sentence command";
+    let of_level = "label levels shares_blocks by_curves cost_usd read_hit_ratio mean_latency_us wear utilisation is_faster writes_far_less sentence command";
     assert_keys(&section, one_level, of_level);
     assert_keys(&section, &one_level["wear"], WEAR);
     assert_keys(&section, &bought["front"][0], &format!("cost_usd levels {OUTCOME} wear"));

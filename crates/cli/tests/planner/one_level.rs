@@ -117,7 +117,7 @@ fn it_costs_what_the_plan_costs() {
                 "{table}"
             );
             assert!(table.contains(command), "{table}");
-            assert_eq!(sentence.contains("each VM has what its shares cost"), vms > 1, "{sentence}");
+            assert_eq!(sentence.contains("divided as suits it best"), vms > 1, "{sentence}");
             let page = folder.path("plan.html");
             good(&[&arguments[..], &["--html", &page]].concat());
             let page = std::fs::read_to_string(&page).expect("a page");

@@ -211,6 +211,10 @@ pub struct OneLevelReport {
     pub label: String,
     /// The level; of host memory there is none.
     pub levels: LevelBytes,
+    /// Blocks of it that each VM has, in their order.
+    pub shares_blocks: Vec<u64>,
+    /// Whether that is what suits one level best, by curves of it; else each VM has what its shares of both levels cost.
+    pub by_curves: bool,
     /// Its price: at most a block's for each VM below that of the plan.
     pub cost_usd: f64,
     /// Share of the block reads that it serves; none without reads.

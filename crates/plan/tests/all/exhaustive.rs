@@ -28,9 +28,9 @@ const PARTS: u32 = 4;
 const PARTS_OF_A_BUDGET: u32 = 2;
 /// Levels that a budget buys: from all DRAM to all SSD.
 const PAIRS: u64 = 6;
-/// How much longer than the best of the grid a plan may take. Plans are ahead where their shares are finer than the grid's, and
-/// most behind where one level is recommended: of that each VM has what its shares of both levels cost, and not what suits it best.
-const MOST_BEHIND: f64 = 0.20;
+/// How much longer than the best of the grid a plan may take. Plans are as good, or ahead where their shares are finer than the
+/// grid's.
+const MOST_BEHIND: f64 = 0.02;
 
 /// Three VMs, and the levels that they divide, as parts of the blocks that they touch.
 struct Mix {

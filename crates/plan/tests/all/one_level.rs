@@ -16,6 +16,7 @@ fn traces() -> [(u64, Vec<Request>); 2] {
     [(1_000, written_and_read(3000, 300)), (1_000, (0..2000).map(reads).collect())]
 }
 
+/// With a rule that one level cannot keep, it is divided as the plan is.
 #[test]
 fn the_money_is_spent_where_the_plan_spent_it() {
     let traces = traces();
@@ -28,7 +29,11 @@ fn the_money_is_spent_where_the_plan_spent_it() {
             ssd_bytes: ssd_blocks * BLOCK_BYTES,
             ..LevelBytes::default()
         };
-        let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
+        let most = |blocks: u64| (None, Some(blocks * BLOCK_BYTES));
+        let rule =
+            VmRule { name: "*".to_owned(), weight: None, dram_bytes: most(1 << 20), ssd_bytes: (None, None) };
+        let options = SizeOptions { rules: vec![rule], ..options(Objective::Hits) };
+        let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
         answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 2), &|_| {}).expect("replays");
         let (level, report) = answer.one_level.as_ref().expect("some money");
         assert_eq!(level.dram_bytes, 0);
@@ -60,6 +65,47 @@ fn the_money_is_spent_where_the_plan_spent_it() {
         let expected = replay(merge_paced(&traces), &alone, Some(2), &mut |_, _| {}).expect("a report");
         assert_eq!((&report.total, &report.devices), (&expected.total, &expected.devices));
     }
+}
+
+/// By curves of one level, and not by what the plan's shares of two cost: no division of it has more hits.
+#[test]
+fn one_level_is_divided_as_suits_it_best() {
+    let traces = traces();
+    let load = load_of(&traces);
+    let host = Host::find("default").expect("a host");
+    let mut differs = false;
+    for ssd_blocks in [30_u64, 80, 120] {
+        let levels = LevelBytes {
+            dram_bytes: 8 * BLOCK_BYTES,
+            ssd_bytes: ssd_blocks * BLOCK_BYTES,
+            ..LevelBytes::default()
+        };
+        let options = options(Objective::Hits);
+        let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
+        answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 2), &|_| {}).expect("replays");
+        let (level, report) = answer.one_level.as_ref().expect("some money");
+        let given = (level.ssd_bytes / BLOCK_BYTES) as u32;
+        let hits = |one: u32| {
+            let mut settings = SchemeInfo::find("lru").expect("a scheme").settings();
+            settings.set("assoc", "0").expect("a setting");
+            let options = Options {
+                settings,
+                physical: Quota::new(0, given),
+                block_size: BlockSize::KIB_4,
+                host: host.clone(),
+                shares: Some(vec![Quota::new(0, one), Quota::new(0, given - one)]),
+            };
+            let report = replay(merge_paced(&traces), &options, Some(2), &mut |_, _| {}).expect("a report");
+            report.total.counters.read_hits.total()
+        };
+        let best = (0..=given).map(hits).max().expect("there are divisions");
+        assert_eq!(report.total.counters.read_hits.total(), best, "{given} blocks");
+        let told = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false);
+        let told = told.expect("a report").one_level.expect("some money");
+        assert!(told.by_curves && told.shares_blocks.iter().sum::<u64>() <= u64::from(given));
+        differs |= hits(given * answer.plan.vms[0].share_blocks[1] as u32 / ssd_blocks as u32) < best;
+    }
+    assert!(differs, "the plan's own shares are as good everywhere, so that nothing is tested");
 }
 
 /// Where no VM is given anything, all have the same of the one level.
