@@ -7,7 +7,9 @@ use lode_trace::Merge;
 use lode_types::{Level, show_size};
 
 use crate::advice::{advice, advice_everywhere};
-use crate::division::{Outcome, SizeOptions, SizePlan, granule_blocks, outcome_without_cache, size};
+use crate::division::{
+    Outcome, SizeOptions, SizePlan, granule_blocks, outcome_of_shares, outcome_without_cache, size,
+};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
 use crate::levels::LevelBytes;
@@ -36,6 +38,9 @@ pub const MODES: [&str; 2] = ["full-hybrid", "npe"];
 /// How often traces are read for the replays of a plan: once for each of [`MODES`], once for one SSD level for the same money and
 /// once for the curves that it is divided by, and once without a cache.
 pub const REPLAYS: usize = MODES.len() + 3;
+
+/// Most outcomes of single VMs, at all sizes that a page offers, that it has: half a megabyte.
+const MAX_PAGE_OUTCOMES: usize = 20_000;
 
 /// What there is to divide.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -212,6 +217,19 @@ impl Answer {
         all
     }
 
+    /// What each VM would see at each of these sizes, unless that is too much for a page.
+    fn outcomes_at(&self, load: &Load, options: &SizeOptions) -> Option<Vec<Vec<Vec<OutcomeReport>>>> {
+        let [drams, ssds] = self.totals.of_level.each_ref().map(|sizes| &sizes.shares_blocks);
+        let all = drams.len() * ssds.len() * load.vms.len();
+        let vms = |dram: &[u64], ssd: &[u64]| -> Vec<OutcomeReport> {
+            let shares = dram.iter().zip(ssd).map(|(&dram, &ssd)| [dram, ssd]);
+            let outcome = |(vm, shares)| OutcomeReport::from(&outcome_of_shares(vm, shares, options));
+            load.vms.iter().zip(shares).map(outcome).collect()
+        };
+        let row = |dram: &Vec<u64>| ssds.iter().map(|ssd| vms(dram, ssd)).collect();
+        (all <= MAX_PAGE_OUTCOMES).then(|| drams.iter().map(row).collect())
+    }
+
     /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces. Only `for_page` has it
     /// what [`crate::size_page`] shows for other sizes.
     ///
@@ -267,8 +285,9 @@ impl Answer {
             one_level,
             not_replayed: None,
             advice_at,
+            outcomes_at: if for_page { self.outcomes_at(load, options) } else { None },
             advice: own,
-            totals: TotalsReport::new(load, &self.totals),
+            totals: TotalsReport::new(load, &self.totals, &Prices::of(host)),
             front: self
                 .front
                 .as_ref()

@@ -82,7 +82,7 @@ fn of_sizes() {
             assert_keys(&section, &report[level], "capacity_blocks demand_blocks given_blocks solver");
             assert_keys(&section, &report["totals"][level], "sizes_bytes asked shares_blocks");
         }
-        assert_keys(&section, &report["totals"], "dram ssd outcomes ssd_writes ssd_bytes_per_day");
+        assert_keys(&section, &report["totals"], "dram ssd outcomes cost_usd ssd_writes ssd_bytes_per_day");
         let vm =
             format!("name requests demand share {OUTCOME} dram_curve ssd_curve split rate standard_error");
         assert_keys(&section, &report["vms"][0], &vm);

@@ -71,6 +71,30 @@ fn a_plan_follows_its_sliders_and_fields() {
         };
         assert!(!parts(&first).is_empty() && parts(&first) != parts(&moved), "{mark}");
     }
+    // What is shown is rounded.
+    let priced = |dom: &str, dram: u64| {
+        let usd = real(&plan["totals"]["cost_usd"][dram as usize][ssd as usize]);
+        let texts = texts(dom, "<dd");
+        let shown = texts.into_iter().find_map(|text| text.strip_prefix('$')).expect("a price");
+        let shown: f64 = shown.parse().expect("a number");
+        assert!((shown / usd - 1.0).abs() < 0.05, "{shown} {usd}");
+        usd
+    };
+    assert!(priced(&moved, last) > 2.0 * priced(&first, asked));
+    // The table of the VMs is that of a plan of these sizes.
+    let dram_size = plan["totals"]["dram"]["sizes_bytes"][last as usize].to_string();
+    let there = json(&["size", &trace, "--dram", &dram_size, "--ssd", "2MiB", "--no-replay"]);
+    let has = |dom: &str, vm: &serde_json::Value| {
+        let wanted = 100.0 * real(&vm["read_hit_ratio"]);
+        let is_it = |text: &&str| {
+            text.strip_suffix(" %")
+                .and_then(|text| text.parse::<f64>().ok())
+                .is_some_and(|shown| (shown - wanted).abs() < 0.06)
+        };
+        texts(dom, "<td").iter().any(is_it)
+    };
+    let vms = || list(&there["vms"]).iter();
+    assert!(vms().all(|vm| has(&moved, vm)) && !vms().all(|vm| has(&first, vm)));
     // Twice the writes a day last twice as long.
     let days = |dom: &str| {
         let units = [(" years", 365.0), (" days", 1.0)];

@@ -347,6 +347,10 @@ impl View<'_> {
                 "each access alone, on disk at random",
             ),
         ];
+        let prices = &self.report.totals.cost_usd;
+        let price = FigureValue::Given(self.sliders.by_both(|dram, ssd| prices[dram][ssd]));
+        let note = if self.report.drive.is_some() { "the SSD as whole drives" } else { "" };
+        figures.push(figure("Price of both levels", Unit::Dollars, price, note));
         if let Some(per_day) = self.written_per_day() {
             let size = self.sliders.by_level(
                 Level::Ssd,
@@ -357,9 +361,9 @@ impl View<'_> {
                 over: vec![Factor::Given(size), Factor::Field(0), Factor::Field(1)],
                 under: vec![Factor::Given(per_day.clone())],
             };
-            let note = "at most: every write of a VM with a share";
+            let note = "at most: all writes of VMs with a share";
             figures.push(figure("Written to the SSD", Unit::BytesPerDay, FigureValue::Given(per_day), note));
-            let note = "at least: as rated, at so much written a day";
+            let note = "at least, at this rate";
             figures.push(figure("SSD life", Unit::Years, years, note));
         }
         figures
@@ -409,9 +413,25 @@ impl View<'_> {
             let useful = move |vm: &VmSizeReport| Some(self.bytes(vm.demand.of(level)));
             columns.push(fixed(&format!("{} useful", title(level)), Unit::Bytes, &useful));
         }
-        columns.push(fixed("Hits of block reads", Unit::Ratio, &|vm| vm.outcome.read_hit_ratio));
-        columns
-            .push(fixed("Latency of a block access", Unit::Microseconds, &|vm| vm.outcome.mean_latency_us));
-        Table { title: "Every VM; hits and latency are those at the sizes asked for".to_owned(), columns }
+        columns.push(self.outcome_column("Hits of block reads", Unit::Ratio, |one| one.read_hit_ratio));
+        let latency = "Latency of a block access";
+        columns.push(self.outcome_column(latency, Unit::Microseconds, |one| one.mean_latency_us));
+        let of_asked = "; hits and latency are those at the sizes asked for, as there are too many VMs";
+        let title = if self.report.outcomes_at.is_some() { "" } else { of_asked };
+        Table { title: format!("Every VM, by the curves{title}"), columns }
+    }
+
+    /// What each VM would see: at the sliders' sizes, where the report has that.
+    fn outcome_column(&self, title: &str, unit: Unit, value: fn(&OutcomeReport) -> Option<f64>) -> Column {
+        let states = match &self.report.outcomes_at {
+            Some(at) => {
+                let of_vms = |dram: usize, ssd: usize| -> Vec<Option<f64>> {
+                    self.vms.iter().map(|&vm| value(&at[dram][ssd][vm])).collect()
+                };
+                self.sliders.by_both(of_vms)
+            }
+            None => States::fixed(self.vms().map(|vm| value(&vm.outcome)).collect()),
+        };
+        Column { title: title.to_owned(), cells: Cells::Numbers(unit, states) }
     }
 }

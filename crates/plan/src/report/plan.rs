@@ -9,7 +9,7 @@ use lode_types::Level;
 use serde::Serialize;
 
 use crate::division::{LevelPlan, Outcome, SizePlan, VmPlan};
-use crate::front::FrontPoint;
+use crate::front::{FrontPoint, Prices};
 use crate::levels::{LevelBlockCounts, LevelBytes};
 use crate::load::{Load, VmLoad};
 use crate::recommend::RecommendedReport;
@@ -74,6 +74,9 @@ pub struct SizeReport {
     /// it would be most of a written one.
     #[serde(skip)]
     pub advice_at: Option<Vec<Vec<Vec<String>>>>,
+    /// What each VM would see at the same sizes; none for more VMs than a page can have this of, and for those that make no page.
+    #[serde(skip)]
+    pub outcomes_at: Option<Vec<Vec<Vec<OutcomeReport>>>>,
     /// Plans for larger and smaller levels.
     pub totals: TotalsReport,
     /// With a budget: what no other pair of sizes beats, ascending in cost.
@@ -244,6 +247,8 @@ pub struct TotalsReport {
     pub ssd: LevelTotalsReport,
     /// What all VMs together would see, for each size of host memory with each size of SSD.
     pub outcomes: Vec<Vec<OutcomeReport>>,
+    /// Price of both levels, for each size of host memory with each size of SSD.
+    pub cost_usd: Vec<Vec<f64>>,
     /// Blocks written to the SSD with each size of it, as in `wear`.
     pub ssd_writes: Vec<u64>,
     /// Bytes of them a day with each size of it, as in `wear`; none without a span.
@@ -409,8 +414,13 @@ impl From<&LevelTotals> for LevelTotalsReport {
 
 impl TotalsReport {
     /// Of divisions of the levels' sizes around those asked for.
-    pub(crate) fn new(load: &Load, totals: &Totals) -> TotalsReport {
+    pub(crate) fn new(load: &Load, totals: &Totals, prices: &Prices) -> TotalsReport {
         let [dram, ssd] = totals.of_level.each_ref().map(LevelTotalsReport::from);
+        let cost_usd = |&dram_bytes: &u64| {
+            let levels = |&ssd_bytes| LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() };
+            ssd.sizes_bytes.iter().map(|ssd_bytes| prices.cost_usd(levels(ssd_bytes))).collect()
+        };
+        let cost_usd = dram.sizes_bytes.iter().map(cost_usd).collect();
         // What is written depends on the shares of the SSD alone.
         let with_each_ssd = || totals.outcomes.first().into_iter().flatten();
         let per_day =
@@ -423,6 +433,7 @@ impl TotalsReport {
                 .iter()
                 .map(|row| row.iter().map(OutcomeReport::from).collect())
                 .collect(),
+            cost_usd,
             ssd_writes: with_each_ssd().map(|outcome| outcome.ssd_writes).collect(),
             ssd_bytes_per_day: load.has_span().then(|| with_each_ssd().map(per_day).collect()),
         }
