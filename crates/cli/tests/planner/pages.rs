@@ -234,6 +234,8 @@ fn budgets_curves_and_comparisons_have_pages() {
     let dom = quiet(&page(&folder, "compare.html", &compare), "").expect("a browser");
     let rows = texts(&dom, "<th").iter().filter(|text| ["etica", "arc"].contains(text)).count();
     assert_eq!(rows, 4);
+    let choices = ["Hits", "Latency of a request", "Writes to the SSD", "All VMs", "web_0", "db_0"];
+    assert_eq!(texts(&dom, "<option"), choices);
 }
 
 #[test]

@@ -10,31 +10,55 @@ use lode_replay::InputReport;
 use super::{lead, subtitle};
 use crate::error::PlanError;
 use crate::heading::{Made, PROGRAM};
-use crate::report::{CellReport, CompareReport};
+use crate::report::{CellReport, CellVm, CompareReport};
+
+/// Most VMs that a reader can choose among.
+const MAX_CHOSEN_VMS: usize = 64;
+
+/// What a reader can choose to see over the size.
+struct Measure {
+    title: &'static str,
+    label: &'static str,
+    unit: Unit,
+    of_all: fn(&CellReport) -> Option<f64>,
+    of_vm: fn(&CellVm) -> Option<f64>,
+}
+
+const MEASURES: [Measure; 3] = [
+    Measure {
+        title: "Hits",
+        label: "Hits of all accesses",
+        unit: Unit::Ratio,
+        of_all: |cell| cell.hit_ratio,
+        of_vm: |vm| vm.hit_ratio,
+    },
+    Measure {
+        title: "Latency of a request",
+        label: "Mean latency",
+        unit: Unit::Microseconds,
+        of_all: |cell| cell.mean_latency_us,
+        of_vm: |vm| vm.mean_latency_us,
+    },
+    Measure {
+        title: "Writes to the SSD",
+        label: "Bytes written",
+        unit: Unit::Bytes,
+        of_all: |cell| Some(cell.ssd_written_bytes as f64),
+        of_vm: |vm| Some(vm.ssd_written_bytes as f64),
+    },
+];
 
 /// A page: every measure over the size, and all numbers.
 ///
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show.
 pub fn compare_page(report: &CompareReport, made: &Made) -> Result<String, PlanError> {
-    let measures = ["Hits", "Latency of a request", "Writes to the SSD"];
-    let charts = vec![
-        chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
-        chart(report, "Latency of a request", "Mean latency", Unit::Microseconds, |cell| {
-            cell.mean_latency_us
-        }),
-        chart(report, "Writes to the SSD", "Bytes written", Unit::Bytes, |cell| {
-            Some(cell.ssd_written_bytes as f64)
-        }),
-    ];
     let notes = report.notes.iter().map(|note| Item::Text(format!("{note}.")));
     let numbers = std::iter::once(Item::Table(table(report))).chain(notes).collect();
     let mut sections = vec![Section { title: "All numbers".to_owned(), items: numbers }];
     // Without requests there is nothing to draw.
     if report.cells.iter().any(|cell| cell.mean_latency_us.is_some()) {
-        let options = measures.map(str::to_owned).to_vec();
-        let selects = vec![Select { label: "Measure".to_owned(), options }];
-        let items = vec![Item::Choice(Choice { selects, charts })];
+        let items = vec![Item::Choice(choice(report))];
         sections.insert(0, Section { title: "Over the size".to_owned(), items });
     }
     let page = Page {
@@ -48,12 +72,37 @@ pub fn compare_page(report: &CompareReport, made: &Made) -> Result<String, PlanE
     Ok(page.html()?)
 }
 
+/// One large chart of a measure that the reader chooses, and where there are several VMs, of one of these or of all.
+fn choice(report: &CompareReport) -> Choice {
+    let vms = chosen_vms(report);
+    let of_vms = std::iter::once(None).chain(vms.iter().map(|&vm| Some(vm)));
+    let of_measure = |measure| of_vms.clone().map(move |vm| chart(report, measure, vm));
+    let charts = MEASURES.iter().flat_map(of_measure).collect();
+    let options = MEASURES.iter().map(|measure| measure.title.to_owned()).collect();
+    let mut selects = vec![Select { label: "Measure".to_owned(), options }];
+    if !vms.is_empty() {
+        let name = |&vm: &usize| report.cells[0].vms[vm].name.clone();
+        let options = std::iter::once("All VMs".to_owned()).chain(vms.iter().map(name)).collect();
+        selects.push(Select { label: "VM".to_owned(), options });
+    }
+    Choice { selects, charts }
+}
+
+/// The VMs that can be looked at alone: the first ones that have requests, unless there is one VM alone.
+fn chosen_vms(report: &CompareReport) -> Vec<usize> {
+    let count = report.cells.first().map_or(0, |cell| cell.vms.len());
+    let has_requests = |&vm: &usize| {
+        report.cells.iter().any(|cell| cell.vms.get(vm).is_some_and(|vm| vm.mean_latency_us.is_some()))
+    };
+    if count < 2 { Vec::new() } else { (0..count).filter(has_requests).take(MAX_CHOSEN_VMS).collect() }
+}
+
 /// The hits as SVG, for a paper.
 ///
 /// # Errors
 /// [`PlanError::Draw`] for more than a page can show.
 pub fn compare_picture(report: &CompareReport) -> Result<String, PlanError> {
-    let chart = chart(report, "Hits", "Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio);
+    let chart = chart(report, &MEASURES[0], None);
     Ok(chart.svg(&Style::full_width().with_note(subtitle(&report.inputs, &what(report))))?)
 }
 
@@ -65,16 +114,18 @@ fn total_bytes(cell: &CellReport) -> f64 {
     cell.levels.dram_bytes as f64 + cell.levels.ssd_bytes as f64
 }
 
-fn chart(
-    report: &CompareReport,
-    title: &str,
-    label: &str,
-    unit: Unit,
-    value: fn(&CellReport) -> Option<f64>,
-) -> LineChart {
+/// A measure over the size, of one VM or of all; the size is that of all VMs together.
+fn chart(report: &CompareReport, measure: &Measure, vm: Option<usize>) -> LineChart {
+    let Measure { title, label, unit, of_all, of_vm } = *measure;
+    let value = |cell: &CellReport| match vm {
+        None => of_all(cell),
+        Some(vm) => cell.vms.get(vm).and_then(of_vm),
+    };
+    let whose = vm.and_then(|vm| report.cells.first()?.vms.get(vm));
+    let whose = whose.map_or_else(String::new, |vm| format!(" of {}", vm.name));
     let x = Axis::log("Size of all levels used", Unit::Bytes);
-    let mut chart =
-        LineChart::new(title, format!("{label} by size, for each scheme"), x, Axis::linear(label, unit));
+    let about = format!("{label}{whose} by size, for each scheme");
+    let mut chart = LineChart::new(title, about, x, Axis::linear(label, unit));
     for (number, scheme) in report.schemes.iter().enumerate() {
         let cells = report.cells.iter().filter(|cell| cell.scheme == number);
         let mut points: Vec<(f64, f64)> =
