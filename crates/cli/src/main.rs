@@ -17,6 +17,7 @@ mod heading;
 mod interrupt;
 mod level_size;
 mod output;
+mod pixels;
 mod progress;
 mod results;
 mod shares;

@@ -13,13 +13,13 @@ const WIDTH_AWAY_FROM_TERMINALS: u16 = 150;
 /// Characters of a table's line on a terminal that does not know its width, as serial consoles do not.
 const WIDTH_OF_UNKNOWN_TERMINALS: u16 = 80;
 
-/// Writes text as it is.
+/// Writes text, or a picture, as it is.
 ///
 /// # Errors
 /// When standard output takes no more.
-pub fn write(text: &str) -> Result<(), CliError> {
+pub fn write(text: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| CliError::output(&error))
+    out.write_all(text.as_ref()).and_then(|()| out.flush()).map_err(|error| CliError::output(&error))
 }
 
 /// One JSON value and a line end.

@@ -1,6 +1,7 @@
 //! Where results go beside or in place of the text: JSON, CSV, pages and pictures, by options that are the same everywhere.
 //! It must not know what is in them.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::heading::made;
 use crate::output::{self, json_text};
+use crate::pixels;
 use crate::target::{is_standard_output, write_result};
 
 /// The result as JSON.
@@ -84,6 +86,11 @@ pub struct PictureArgs {
     /// Also write a picture, for a paper, to this file; - is standard output, in place of the text.
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+
+    /// Also write that picture as PNG, of 300 dots an inch and in a font of this computer, to this file; - is standard output, in
+    /// place of the text.
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
 }
 
 impl PictureArgs {
@@ -94,8 +101,20 @@ impl PictureArgs {
 
     /// What was asked for, by option.
     pub fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let both = [("--html", &self.html), ("--svg", &self.svg)];
-        both.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+        let all = [("--html", &self.html), ("--svg", &self.svg), ("--png", &self.png)];
+        all.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)))
+    }
+
+    /// That what was asked for can be drawn here, before anything is read.
+    ///
+    /// # Errors
+    /// When there is no font for a PNG, or it would go to a terminal.
+    pub fn check(&self) -> Result<(), CliError> {
+        let Some(path) = &self.png else { return Ok(()) };
+        if is_standard_output(path) && std::io::stdout().is_terminal() {
+            return Err(CliError::Usage("--png - would spoil the terminal; name a file".to_owned()));
+        }
+        pixels::check()
     }
 
     /// Draws what was asked for.
@@ -111,7 +130,12 @@ impl PictureArgs {
         if let Some(path) = &self.html {
             write_result(path, &page(report, &made())?)?;
         }
-        self.svg.as_deref().map_or(Ok(()), |path| write_result(path, &picture(report)?))
+        if self.svg.is_none() && self.png.is_none() {
+            return Ok(());
+        }
+        let svg = picture(report)?;
+        self.svg.as_deref().map_or(Ok(()), |path| write_result(path, &svg))?;
+        self.png.as_deref().map_or(Ok(()), |path| write_result(path, &pixels::png(&svg)?))
     }
 }
 

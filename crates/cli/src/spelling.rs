@@ -33,13 +33,6 @@ pub fn out_of_use(arguments: &[OsString]) -> Option<String> {
     if let Some(new) = output_as_second_word(&words[..end]) {
         return Some(format!("The output is an option; write: {new}"));
     }
-    if words.iter().any(|word| word == "--png" || word.starts_with("--png=")) {
-        return Some(
-            "There are no pictures as PNG; write one with --svg FILE.svg, which browsers, Inkscape and rsvg-convert \
-             make PNG of"
-                .to_owned(),
-        );
-    }
     None
 }
 
@@ -100,7 +93,6 @@ mod tests {
             ("lode trace synth --show hm_1", None),
             ("lode trace convert a.csv", None),
             ("lode trace convert a.csv -o b.lode", None),
-            ("lode curve a.csv --png x.png", Some("--svg FILE.svg")),
             ("lode trace sort a.csv --output b.lode", None),
             ("lode trace sort -o b.lode -- --out", None),
             ("lode", None),

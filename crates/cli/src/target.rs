@@ -218,17 +218,17 @@ pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<(), 
 ///
 /// # Errors
 /// When it cannot be written.
-pub fn write_result(path: &Path, text: &str) -> Result<(), CliError> {
-    if is_standard_output(path) { output::write(text) } else { write_file(path, text) }
+pub fn write_result(path: &Path, text: &(impl AsRef<[u8]> + ?Sized)) -> Result<(), CliError> {
+    if is_standard_output(path) { output::write(text) } else { write_file(path, text.as_ref()) }
 }
 
 /// Writes a file that people asked for by name; it appears, or is replaced, only once it is complete.
 ///
 /// # Errors
 /// When it cannot be written.
-fn write_file(path: &Path, text: &str) -> Result<(), CliError> {
+fn write_file(path: &Path, text: &[u8]) -> Result<(), CliError> {
     Target::new(path)?.fill(|written| {
-        let write = || File::create(written)?.write_all(text.as_bytes());
+        let write = || File::create(written)?.write_all(text);
         write().map_err(|error| cannot_write(path, &error))
     })
 }

@@ -144,6 +144,8 @@ fn pages_pictures_and_traces_go_to_standard_output_too() {
         let run = |option: &str| good(&[command, &[&trace, option, "-"][..]].concat()).0;
         assert!(run("--html").starts_with("<!DOCTYPE html>") || run("--html").starts_with("<!doctype html>"));
         assert!(run("--svg").contains("<svg"));
+        let png = lode(&[command, &[&trace, "--png", "-"][..]].concat());
+        assert!(png.stdout.starts_with(b"\x89PNG\r\n\x1a\n"), "{}", text(&png.stderr));
     }
     let output = lode(&["trace", "convert", &trace, "-o", "-"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
@@ -162,7 +164,6 @@ fn old_spellings_are_answered_with_the_new_ones() {
         ("trace synth hm_1 x.lode", "lode trace synth hm_1 -o x.lode"),
         ("replay t.csv --scheme lru --json r.json", "lode replay t.csv --scheme lru --json=r.json"),
         ("replay t.csv --scheme lru --json -", "lode replay t.csv --scheme lru --json (for"),
-        ("curve t.csv --png x.png", "--svg FILE.svg"),
     ] {
         let message = refused(&old.split(' ').collect::<Vec<_>>());
         assert!(message.contains(new), "{old}: {message}");

@@ -73,7 +73,7 @@ pub struct CompareCommand {
     baseline: Option<String>,
 
     /// Compare trace by trace, and not as VMs of one host; then what they have in common, each trace counting the same.
-    #[arg(long, conflicts_with_all = ["plan", "html", "svg"])]
+    #[arg(long, conflicts_with_all = ["plan", "html", "svg", "png"])]
     each: bool,
 
     #[command(flatten)]
@@ -91,6 +91,7 @@ impl CompareCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let outputs: Vec<_> = self.table.outputs().chain(self.pictures.outputs()).collect();
         self.traces.check(&outputs, &self.devices.files())?;
+        self.pictures.check()?;
         if !self.traces.can_be_read_again() {
             return Err(CliError::Usage(
                 "The traces are read more than once, which standard input and pipes cannot be; write them to a file"

@@ -99,6 +99,7 @@ impl CurveCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let outputs: Vec<_> = self.table.outputs().chain(self.pictures.outputs()).collect();
         self.traces.check(&outputs, &[])?;
+        self.pictures.check()?;
         let report = match &self.scheme {
             Some(scheme) => self.simulate(scheme)?,
             None => self.measure()?,

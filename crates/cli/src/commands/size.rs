@@ -218,6 +218,7 @@ impl SizeCommand {
     /// What can be found wrong before traces are read.
     fn check(&self) -> Result<(), CliError> {
         self.traces.check(&self.outputs().collect::<Vec<_>>(), &self.devices.files())?;
+        self.pictures.check()?;
         parse_wish(&self.scheme)?;
         let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
         if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {

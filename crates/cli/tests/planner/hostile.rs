@@ -158,7 +158,7 @@ fn results_that_cannot_be_written() {
     let trace = two_vms(&folder);
     let nowhere = folder.path("none/file");
     for command in COMMANDS {
-        for option in ["--html", "--svg"] {
+        for option in ["--html", "--svg", "--png"] {
             let message = bad(&[command, &[&trace, option, &nowhere]].concat(), 1);
             assert!(
                 message.contains("Cannot write") && message.contains("check folder and rights"),
@@ -207,7 +207,7 @@ fn what_is_read_is_never_written_over() {
         assert_eq!(std::fs::read_to_string(&trace).expect("the trace"), text);
     };
     for command in COMMANDS {
-        for option in ["--html", "--svg"] {
+        for option in ["--html", "--svg", "--png"] {
             for path in [&trace, &linked, &hard] {
                 refused(&[command, &[&trace, option, path]].concat(), "a file that is read");
             }

@@ -12,6 +12,7 @@ mod keys;
 mod one_level;
 mod pages;
 mod path;
+mod pictures;
 mod run;
 mod size;
 mod without_times;

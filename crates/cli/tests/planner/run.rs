@@ -86,7 +86,7 @@ fn an_experiment_that_cannot_be_is_refused_before_anything_runs() {
         ("\"compare\"", "\"compere\"", "step 'policies': there is no command 'compere'"),
         ("*.csv", "*.none", "no trace is called"),
         ("schemes", "skemes", "Step 'policies': unexpected argument '--skemes'"),
-        ("\"csv\"]", "\"png\"]", "there is no output 'png'; write one of csv, html, json, svg"),
+        ("\"csv\"]", "\"gif\"]", "there is no output 'gif'; write one of csv, html, json, png, svg"),
         ("name = \"curve\"", "name = \"policies\"", "two steps are called 'policies'"),
         ("name = \"curve\"", "name = \"../curve\"", "name it with letters"),
         ("metric = \"trd\"", "json = \"x\"", "write outputs = [\"json\"]"),

@@ -14,7 +14,7 @@ use crate::error::CliError;
 pub const COMMANDS: [&str; 4] = ["compare", "curve", "replay", "size"];
 
 /// What a step may write, beside its text.
-pub const OUTPUTS: [&str; 4] = ["csv", "html", "json", "svg"];
+pub const OUTPUTS: [&str; 5] = ["csv", "html", "json", "png", "svg"];
 
 /// Options that may name a file, which then is relative to the experiment's folder as traces are.
 const FILE_OPTIONS: [&str; 3] = ["devices", "drive", "plan"];

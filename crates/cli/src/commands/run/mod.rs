@@ -199,7 +199,7 @@ fn carry_out(step: &Step, results: &Path, mut stamp: Stamp) -> Result<(), CliErr
     }
     said.lines().for_each(|line| note(&format!("{}: {}", step.name, line.trim_start_matches("lode: "))));
     let text = results.join(format!("{}.txt", step.name));
-    write_result(&text, &String::from_utf8_lossy(&stdout))?;
+    write_result(&text, &stdout)?;
     let outputs = step.outputs.iter().map(|output| results.join(format!("{}.{output}", step.name)));
     stamp.outputs =
         std::iter::once(text).chain(outputs).map(|path| Stamped::of(&path)).collect::<Result<_, _>>()?;
