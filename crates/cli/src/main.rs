@@ -44,7 +44,8 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    if let Some(new) = spelling::out_of_use(&std::env::args_os().collect::<Vec<_>>()) {
+    let is_file = |name: &str| std::path::Path::new(name).exists();
+    if let Some(new) = spelling::out_of_use(&std::env::args_os().collect::<Vec<_>>(), is_file) {
         return error::CliError::Usage(new).report();
     }
     let cli = match Cli::try_parse() {
