@@ -130,7 +130,8 @@ impl Guest {
         if plan.member_losses > 0 {
             self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));
         }
-        self.tally.rotten += world.rot(plan.rot);
+        // Where the power fails later, the copy that does not rot may be volatile still.
+        self.tally.rotten += world.rot(if then_power { 0 } else { plan.rot });
         let next = plan.machine(round + 1);
         for _ in 0..failed_starts {
             world.ssd.fail_after = Some(rng.below(MOST_WRITES_OF_A_START));

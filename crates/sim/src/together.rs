@@ -103,7 +103,9 @@ impl Host<'_> {
         self.crash(crash, then_power);
         self.with(0, |plan, volume, _| {
             volume.world.damage(plan.flips);
-            volume.guest.tally.rotten += volume.world.rot(plan.rot);
+            // Where the power fails later, the copy that does not rot may be volatile still.
+            let chance = if then_power { 0 } else { plan.rot };
+            volume.guest.tally.rotten += volume.world.rot(chance);
         });
         for _ in 0..failed_starts {
             self.ssd.fail_after = Some(self.rng.below(MOST_WRITES_OF_A_START));
