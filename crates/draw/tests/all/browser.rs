@@ -1,8 +1,11 @@
 //! Pages in headless Chromium: what the script makes of them, whether it complains, how they read numbers.
 
+use std::collections::BTreeMap;
+
 use lode_draw::*;
 
 use crate::chromium::{self, texts};
+use crate::said::{SAY, Said, listen};
 use crate::sample::{compare, planner};
 
 /// The page after its script and `more` have run, or none where there is no browser.
@@ -255,29 +258,51 @@ fn the_script_draws_what_the_library_drew() {
     }
 }
 
+/// Hides a curve, saves the first chart and the first table in all ways, and says what the files are.
+const SAVE: &str = "const pending = [], button = name => \
+      [...document.querySelectorAll('figure.lines button')].find(button => button.textContent === name);\n\
+    URL.createObjectURL = blob => { pending.push(blob.type === 'image/png' ? 'png ' + (blob.size > 2000) : blob.text()); return '#saved'; };\n\
+    HTMLAnchorElement.prototype.click = async function () {\n\
+      const name = this.download, text = await pending[pending.length - 1]; say('file', name + ':' + encodeURIComponent(text)); };\n\
+    document.querySelectorAll('figure.lines .names button')[1].click();\n\
+    ['CSV', 'SVG', 'PNG'].forEach(name => button(name).click()); document.querySelector('.table .files button').click();";
+
 #[test]
 fn charts_and_tables_are_saved_as_they_are_seen() {
-    let script = format!(
-        "{NOTE} {POINT} const saved = []; const pending = [];\n\
-         URL.createObjectURL = blob => {{ pending.push(blob.type === 'image/png' ? Promise.resolve('png ' + (blob.size > 2000)) : blob.text()); return '#saved'; }};\n\
-         HTMLAnchorElement.prototype.click = function () {{ saved.push(this.download); }};\n\
-         (async () => {{ figure.querySelectorAll('.names button')[1].click(); press('CSV'); press('SVG'); press('PNG');\n\
-         document.querySelector('.table .files button').click();\n\
-         for (let at = 0; at < 200 && saved.length < 4; at += 1) await new Promise(done => setTimeout(done, 10)); note(saved.sort().join('|'));\n\
-         for (const text of await Promise.all(pending)) note(text.split('\\n').length + ' ' + text); }})();"
-    );
-    let Some(dom) = opened(&compare::comparison_page(), "", &script) else { return };
-    let notes = noted(&dom);
-    assert_eq!(notes[0], "at-128-gib.csv|hit-ratio.csv|hit-ratio.png|hit-ratio.svg");
-    let lines =
-        notes.iter().find(|note| note.contains("series,Cache size,Hit ratio,standard error")).expect("a CSV");
-    assert!(lines.starts_with("26 ") && !lines.contains("tica,"), "three schemes of eight sizes: {lines}");
-    let svg = notes.iter().find(|note| note.contains("&lt;svg")).expect("an SVG");
+    let (folder, profile) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("page.html");
+    let html = compare::comparison_page().html().unwrap();
+    std::fs::write(&file, html.replace("</body>", &format!("<script>{SAY}{SAVE}</script></body>"))).unwrap();
+    let mut files: BTreeMap<String, String> = BTreeMap::new();
+    let listened = listen(profile.path(), &format!("file://{}", file.display()), |Said { value, .. }, _| {
+        let (name, text) = value.split_once(':').expect("a name and a text");
+        files.insert(name.to_owned(), unescaped(text));
+        files.len() == 4
+    });
+    if listened.is_none() {
+        return;
+    }
+    let names: Vec<&str> = files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["at-128-gib.csv", "hit-ratio.csv", "hit-ratio.png", "hit-ratio.svg"]);
+    let chart = &files["hit-ratio.csv"];
+    assert!(chart.starts_with("series,Cache size,Hit ratio,standard error"), "{chart}");
+    assert!(chart.lines().count() == 25 && !chart.contains("tica,"), "three schemes of eight sizes: {chart}");
+    let svg = &files["hit-ratio.svg"];
     assert!(!svg.contains("var(") && svg.contains("Synthetic data") && svg.contains("#0072b2"), "{svg}");
-    assert!(notes.contains(&"1 png true".to_owned()), "{notes:?}");
-    assert!(
-        notes.iter().any(|note| note.contains("Scheme,Hit ratio,Mean latency") && note.starts_with("6 "))
-    );
+    assert_eq!(files["hit-ratio.png"], "png true");
+    let table = &files["at-128-gib.csv"];
+    assert!(table.starts_with("Scheme,Hit ratio,Mean latency") && table.lines().count() == 5, "{table}");
+}
+
+/// Percent-encoded text as it was.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next().unwrap_or("").as_bytes().to_vec();
+    for part in parts {
+        bytes.push(u8::from_str_radix(&part[..2], 16).expect("two digits"));
+        bytes.extend_from_slice(part[2..].as_bytes());
+    }
+    String::from_utf8(bytes).expect("text")
 }
 
 /// A page with a scatter whose points are called as the rows of a table below are.

@@ -6,6 +6,7 @@ mod chromium;
 mod hostile;
 mod pages;
 mod pictures;
+mod said;
 #[path = "../sample/mod.rs"]
 mod sample;
 mod speed;

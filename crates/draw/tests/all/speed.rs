@@ -2,9 +2,8 @@
 //! moves. What is measured is printed.
 
 use std::path::Path;
-use std::time::Instant;
 
-use crate::chromium;
+use crate::said::{SAY, Said, listen};
 use crate::sample::planner;
 
 const CURVES: usize = 256;
@@ -24,7 +23,7 @@ const TICKS_PER_S: f64 = 100.0;
 const MEASURE: &str = "const svg = document.querySelector('figure.lines svg'), slider = document.getElementById('slider1');\n\
     const pointer = (kind, x, y) => { const p = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());\n\
       svg.dispatchEvent(new PointerEvent(kind, { clientX: p.x, clientY: p.y, pointerId: 1 })); };\n\
-    const picture = () => new Promise(requestAnimationFrame), say = (name, number) => console.log(`MEASURED ${name}=${number} END`);\n\
+    const picture = () => new Promise(requestAnimationFrame);\n\
     const rate = async (name, step) => { for (let at = 0; at < 10; at += 1) await picture();\n\
       say('begin', 0); const start = performance.now();\n\
       for (let at = 0; at < 60; at += 1) { step(at / 60); await picture(); }\n\
@@ -45,7 +44,8 @@ fn a_page_of_256_curves_is_seen_within_a_second_and_moves_at_30_pictures_a_secon
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("page.html");
     let html = planner::planner_page(CURVES, POINTS).html().unwrap();
-    std::fs::write(&file, html.replace("</body>", &format!("<script>{MEASURE}</script></body>"))).unwrap();
+    std::fs::write(&file, html.replace("</body>", &format!("<script>{SAY}{MEASURE}</script></body>")))
+        .unwrap();
     let address = format!("file://{}", file.display());
     let mut paint_ms = f64::INFINITY;
     for _ in 0..TRIES {
@@ -83,37 +83,22 @@ impl Rate {
     }
 }
 
-/// What the page says in real time; none where there is no browser.
+/// What the page says; none where there is no browser.
 fn measured(folder: &Path, address: &str) -> Option<Measured> {
-    let mut browser = chromium::start(folder, &[], address)?;
-    let start = Instant::now();
-    let (mut measured, mut heard, mut work_s, mut is_over) =
-        (Measured { paint_ms: f64::INFINITY, rates: Vec::new() }, 0, 0.0, false);
-    while !is_over {
-        let log = chromium::read(folder, "log");
-        let said =
-            log.split("MEASURED ").skip(1).filter_map(|rest| rest.split_once(" END")?.0.split_once('='));
-        for (name, number) in said.skip(heard).map(|(name, number)| (name.to_owned(), number.to_owned())) {
-            heard += 1;
-            let number: f64 = number.parse().expect("a number");
-            match name.as_str() {
-                "paint" => measured.paint_ms = number,
-                "begin" => work_s = work_of_s(browser.id()),
-                "all" => is_over = true,
-                _ => {
-                    let a_second_of_work = PICTURES / (work_of_s(browser.id()) - work_s);
-                    measured.rates.push(Rate { what: name, a_second: number, a_second_of_work });
-                }
+    let (mut measured, mut work_s) = (Measured { paint_ms: f64::INFINITY, rates: Vec::new() }, 0.0);
+    listen(folder, address, |Said { name, value }, browser| {
+        let number: f64 = value.parse().expect("a number");
+        match name.as_str() {
+            "paint" => measured.paint_ms = number,
+            "begin" => work_s = work_of_s(browser),
+            "all" => return true,
+            _ => {
+                let a_second_of_work = PICTURES / (work_of_s(browser) - work_s);
+                measured.rates.push(Rate { what: name, a_second: number, a_second_of_work });
             }
         }
-        if start.elapsed() > chromium::LIMIT || browser.try_wait().unwrap().is_some() {
-            break;
-        }
-        std::thread::sleep(chromium::PAUSE);
-    }
-    browser.kill().unwrap();
-    browser.wait().unwrap();
-    assert!(is_over, "{}", chromium::read(folder, "log"));
+        false
+    })?;
     Some(measured)
 }
 
