@@ -244,7 +244,8 @@ impl World {
     /// Lets the directory's way to the SSD go on, or an answer of the host arrive, by chance or where nothing else happens.
     fn space_step(&mut self) -> bool {
         const CHANCE: u64 = 30;
-        let is_alone = self.due.is_empty() && self.held.is_empty();
+        // A flush that is held may wait for that of the directory.
+        let is_alone = self.due.is_empty();
         let Some(space) = &mut self.space else { return false };
         if !space.has_something(self.number, &self.ssd) || !(is_alone || self.rng.chance(CHANCE)) {
             return false;
