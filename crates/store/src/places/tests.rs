@@ -72,3 +72,35 @@ fn a_later_giving_up_does_not_end_with_an_earlier_one() {
     places.durable(second);
     assert!(!places.may_come_back(7));
 }
+
+/// A place whose medium failed is not handed out again, whether it held something then or was being written.
+#[test]
+fn a_place_that_failed_is_not_handed_out_again() {
+    let mut places = four();
+    places.reserve();
+    places.reserve();
+    let [held, written] = [(); 2].map(|()| places.take_reserved());
+    places.put(held, 7, 99, false, false, None);
+    places.quarantine(written);
+    places.quarantine(held);
+    places.give_up_clean(held);
+    places.durable(places.version());
+    assert_eq!((places.available(), places.quarantined()), (2, 2));
+    (0..2).for_each(|_| places.reserve());
+    let left = [(); 2].map(|()| places.take_reserved());
+    assert!(left.iter().all(|place| ![held, written].contains(place)), "{left:?}");
+}
+
+/// An entry of a table page bears the version of its own record until that is durable, as a start compares it with the journal's.
+#[test]
+fn an_entry_is_as_young_as_its_record_until_that_is_durable() {
+    let mut places = four();
+    places.reserve();
+    let place = places.take_reserved();
+    places.put(place, 7, 99, true, false, None);
+    let version = places.version();
+    let entry = |places: &Places| places.page_entries(0)[place as usize];
+    assert_eq!((entry(&places).state, entry(&places).version), (EntryState::Dirty, version));
+    places.durable(version);
+    assert_eq!(entry(&places).version, version);
+}
