@@ -143,6 +143,9 @@ impl Guest {
         }
         self.restart(plan, world, rng, next).map_err(|error| error.to_string())?;
         self.look(plan, world, round).map_err(|error| format!("after {crash:?}: {error}"))?;
+        if plan.member_losses > 0 {
+            world.fill_by_chance();
+        }
         self.crash(world, Crash::Kill, false);
         Ok(())
     }
@@ -546,6 +549,7 @@ impl Guest {
         if let Some(pair) = &world.pair {
             self.tally.healed += pair.fanout.healed();
             self.tally.members_dropped += pair.dropped;
+            self.tally.members_filled += pair.filled;
         }
         self.tally.ssd_errors += alarms.ssd_errors;
         self.tally.read_ssd_errors += alarms.read_ssd_errors;

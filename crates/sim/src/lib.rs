@@ -45,6 +45,7 @@ mod membership;
 mod memory;
 mod model;
 mod pair;
+mod pair_fill;
 mod rot;
 mod run;
 pub mod scenario;

@@ -3,11 +3,14 @@
 
 use lode_engine::command::{Command, DeviceId};
 use lode_format::{CacheId, PairLabel, VolumeTag};
-use lode_store::pair::{Fanout, MEMBERS, Pair, PairDevice, PairHealth, PairRead, probe_pair};
-use lode_store::{StoreError, StoreView, SyncDevice};
+use std::ops::Range;
+
+use lode_store::pair::{Fanout, MEMBERS, Pair, PairDevice, PairEnd, PairHealth, PairRead, probe_pair};
+use lode_store::{StoreError, SyncDevice};
 use lode_types::{BlockSize, Bufs, MediaError, Rng};
 
 use crate::disk::SimDisk;
+use crate::pair_fill::{Came, Fill};
 
 /// A pair of SSDs whose first member is elsewhere.
 #[derive(Debug)]
@@ -22,8 +25,13 @@ pub struct SimPair {
     pub(crate) fanout: Fanout,
     /// A label that is being written, and how far that is.
     recording: Option<Recording>,
-    /// The next start brings a member that is missing or behind up to date.
+    /// After the next start a member that is missing or behind is brought up to date.
     pub(crate) fills: bool,
+    fill: Fill,
+    /// Bytes of the pair that mean anything.
+    used: Vec<Range<u64>>,
+    /// Members that were brought up to date in this run.
+    pub(crate) filled: u64,
     /// Members that were dropped in this run.
     pub(crate) dropped: u64,
     /// The member whose blocks are damaged.
@@ -52,10 +60,13 @@ impl SimPair {
             second,
             labels,
             known_generation,
-            health: PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false },
-            fanout: Fanout::new(VolumeTag(0)),
+            health: PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, filling: None },
+            fanout: Fanout::new(VolumeTag(0), Fanout::USUAL_TICKS),
             recording: None,
             fills: false,
+            fill: Fill::default(),
+            used: Vec::new(),
+            filled: 0,
             dropped: 0,
             victim: 0,
         };
@@ -69,31 +80,84 @@ impl SimPair {
     pub fn open<'a>(&'a mut self, first: &'a mut SimDisk) -> Result<PairDevice<&'a mut SimDisk>, StoreError> {
         let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
         let said = Pair::of(labels, self.known_generation)?;
+        // One that was being brought up to date says so itself.
+        let is_unfinished = |member: usize| labels[member].is_some_and(|label| !label.in_sync[member]);
+        self.fills |= (0..MEMBERS).any(is_unfinished);
         let is_used = |member: usize| labels[member].is_some() && said.in_sync[member];
-        let (mut devices, mut left) = ([Some(first), Some(&mut self.second)], None);
+        let mut devices = [Some(first), Some(&mut self.second)];
         for member in (0..MEMBERS).filter(|&member| !is_used(member)) {
-            left = devices[member].take().map(|device| (member, device));
+            devices[member] = None;
         }
         let mut device = PairDevice::new(said, devices);
         device.begin(&labels)?;
-        if let Some((member, disk)) = left.filter(|_| std::mem::take(&mut self.fills)) {
-            let ranges = StoreView::read(&mut device)?.used_bytes();
-            device.fill(member, disk, &ranges, &mut |_| {})?;
-        }
         Ok(device)
     }
 
     /// A start has succeeded, and left the pair like this.
-    pub(crate) fn begin_run(&mut self, labels: Pair, tag: VolumeTag) {
+    pub(crate) fn begin_run(&mut self, labels: Pair, tag: VolumeTag, used: Vec<Range<u64>>) {
         (self.labels, self.known_generation) = (labels, Some(labels.generation));
-        self.health = PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false };
-        self.fanout = Fanout::new(tag);
-        (self.recording, self.dropped) = (None, 0);
+        self.health =
+            PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, filling: None };
+        self.fanout = Fanout::new(tag, Fanout::USUAL_TICKS);
+        (self.recording, self.dropped, self.filled) = (None, 0, 0);
+        (self.fill, self.used) = (Fill::default(), used);
+        let behind = (0..MEMBERS).find(|&member| !labels.in_sync[member]);
+        if let Some(member) = behind.filter(|_| std::mem::take(&mut self.fills)) {
+            self.fill.begin(member);
+        }
     }
 
     /// Commands to members for one to the pair.
-    pub(crate) fn begin(&mut self, Command { id, kind, read, .. }: Command) {
-        self.fanout.begin(id, kind, read, &self.health);
+    pub(crate) fn begin(&mut self, command: Command) {
+        if let Some(Command { id, kind, read, .. }) = self.fill.admit(command, self.health.filling.is_some())
+        {
+            self.fanout.begin(id, kind, read, &self.health);
+        }
+    }
+
+    /// The end of a command to the pair, as far as it may be told.
+    pub(crate) fn next_end(&mut self) -> Option<PairEnd> {
+        let end = self.fanout.next_end(&self.health)?;
+        if end.is_write {
+            self.fill.ended(end.id);
+        }
+        Some(end)
+    }
+
+    /// Goes on with bringing a member up to date, if it is. False: that waits for something.
+    pub(crate) fn fill_step(&mut self, first: &mut SimDisk) -> bool {
+        let came = self.fill.step([first, &mut self.second], &self.labels, &self.used);
+        let member = usize::from(self.labels.in_sync[0]);
+        match came {
+            Came::Waits => return false,
+            Came::On => {}
+            Came::Begun => self.health.filling = Some(member),
+            Came::Counts => {
+                self.labels = self.labels.with(member, self.second.size_bytes());
+                (self.health.in_sync[member], self.health.filling) = (true, None);
+                self.filled += 1;
+            }
+            Came::Over(generation) => self.known_generation = self.known_generation.max(Some(generation)),
+        }
+        for _ in 0..self.fill.parked() {
+            self.fill.next_parked().into_iter().for_each(|command| self.begin(command));
+        }
+        true
+    }
+
+    /// Members that were brought up to date in this run.
+    pub fn filled(&self) -> u64 {
+        self.filled
+    }
+
+    /// Whether commands wait for what is copied where they write.
+    pub(crate) fn somebody_waits(&self) -> bool {
+        self.fill.parked() > 0
+    }
+
+    /// Whether a member is being brought up to date.
+    pub(crate) fn is_filling(&self) -> bool {
+        self.fill.is_under_way()
     }
 
     /// The next command to a member, and to which one.
@@ -119,6 +183,15 @@ impl SimPair {
 
     /// A member has failed. The last one is not dropped.
     pub(crate) fn drop_member(&mut self, member: usize) {
+        if self.health.filling == Some(member) {
+            self.health.filling = None;
+            self.fill.give_up();
+            self.fanout.give_up(member, &self.health);
+            for _ in 0..self.fill.parked() {
+                self.fill.next_parked().into_iter().for_each(|command| self.begin(command));
+            }
+            return;
+        }
         if self.health.in_sync == [true; MEMBERS] {
             self.health.in_sync[member] = false;
             self.health.is_recorded = false;
@@ -150,7 +223,7 @@ impl SimPair {
                 Some(Recording::Flushed)
             }
             Some(Recording::Flushed) => {
-                self.known_generation = Some(label.generation);
+                self.known_generation = self.known_generation.max(Some(label.generation));
                 self.health.is_recorded = true;
                 None
             }
@@ -163,6 +236,7 @@ impl SimPair {
             self.record(first);
         }
         self.recording = None;
+        self.fill = Fill::default();
         if power_cut {
             self.second.power_cut(rng);
         }
@@ -181,8 +255,8 @@ impl SimPair {
         *disk = SimDisk::new(disk.size_bytes());
     }
 
-    /// The next start brings a member that is missing or behind up to date.
-    pub fn fill_at_start(&mut self) {
+    /// After the next start a member that is missing or behind is brought up to date.
+    pub fn fill_after_start(&mut self) {
         self.fills = true;
     }
 

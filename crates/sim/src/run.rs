@@ -121,6 +121,8 @@ pub struct RunCounts {
     pub healed: u64,
     /// SSDs of a pair that failed, or were lost.
     pub members_dropped: u64,
+    /// SSDs of a pair that were brought up to date.
+    pub members_filled: u64,
     /// Commands on the SSD that failed.
     pub ssd_errors: u64,
     /// Commands on the read SSD that failed.

@@ -339,6 +339,7 @@ impl World {
         self.notice_failures();
         self.engine.tick();
         self.pair.iter_mut().for_each(|pair| pair.tick());
+        self.fill_pair();
         self.pair_step();
         self.take_commands();
     }

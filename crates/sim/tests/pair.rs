@@ -29,6 +29,7 @@ fn run_all(plan_of: impl Fn(Machine, u64) -> Plan) -> RunCounts {
             sum.sectors_checked += tally.sectors_checked;
             sum.healed += tally.healed;
             sum.members_dropped += tally.members_dropped;
+            sum.members_filled += tally.members_filled;
         }
     }
     assert!(sum.sectors_checked > 100_000, "{sum:?}");
@@ -43,7 +44,7 @@ fn g2_a_pair_keeps_what_one_ssd_keeps() {
 #[test]
 fn g2_the_loss_of_either_ssd_at_any_crash_loses_nothing() {
     let sum = run_all(|machine, seed| Plan { rounds: 6, member_losses: 60, ..plan(vec![machine], seed) });
-    assert!(sum.members_dropped > 200, "{sum:?}");
+    assert!(sum.members_dropped > 200 && sum.members_filled > 100, "{sum:?}");
 }
 
 #[test]
@@ -148,12 +149,22 @@ fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
     let pair = world.pair.as_mut().expect("a pair");
     pair.second = second;
     // Brought up to date, it has everything, and the other one may go.
+    let away = world.ssd.clone();
+    let pair = world.pair.as_mut().expect("a pair");
     pair.replace(&mut world.ssd, 0);
-    pair.fill_at_start();
+    pair.fill_after_start();
+    world.restart(machine.clone()).unwrap();
+    reads(&mut world);
+    world.tick();
+    assert_eq!(world.pair.as_ref().expect("a pair").filled(), 1);
+    world.go_down(true);
+    // The one in whose place it came is put back: it is not believed.
+    let filled = std::mem::replace(&mut world.ssd, away);
     world.restart(machine.clone()).unwrap();
     reads(&mut world);
     world.go_down(true);
-    world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 1);
+    world.ssd = filled;
+    world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 0);
     world.restart(machine).unwrap();
     reads(&mut world);
 }

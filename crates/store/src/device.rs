@@ -38,6 +38,19 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         (**self).read(offset_bytes, buf)
     }
 
+    fn read_right(
+        &mut self,
+        offset_bytes: u64,
+        buf: &mut [u8],
+        is_right: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<(), MediaError> {
+        (**self).read_right(offset_bytes, buf, is_right)
+    }
+
+    fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        (**self).read_pages(offset_bytes, buf)
+    }
+
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         (**self).write(offset_bytes, bytes)
     }

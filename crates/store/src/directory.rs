@@ -4,7 +4,8 @@
 //! volume's when the directory says so durably. Both copies are replaced, one after the other, because an older directory must
 //! never stand in for this one. It must not know threads, nor who waits for space.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 use lode_format::{DeviceLayout, Directory, Superblock, VolumeTag};
 use lode_types::Buf;
@@ -97,6 +98,20 @@ impl SpaceDirectory {
             .zip(owned)
             .filter(|(_, (owner, lent))| owner.is_none() && lent.is_none())
             .map(|(extent, _)| extent)
+    }
+
+    /// Which bytes of the SSD mean anything, or may be written by whoever has them: those that describe the cache, and the extents
+    /// that are somebody's, lent, or about to be somebody's.
+    pub fn used_bytes(&self) -> Vec<Range<u64>> {
+        let next = self.change.as_ref().map(|change| &change.next.owners);
+        let is_coming = |extent: u32| next.is_some_and(|owners| owners[extent as usize].is_some());
+        let free: BTreeSet<u32> = self.free().filter(|&extent| !is_coming(extent)).collect();
+        let used = (0..self.lent.len() as u32).filter(|extent| !free.contains(extent));
+        let extents = used.map(|extent| {
+            let start = self.layout.extent_start(extent);
+            start..start + self.layout.extent.extent_bytes
+        });
+        std::iter::once(0..DeviceLayout::HEADS_BYTES).chain(extents).collect()
     }
 
     /// Lends a volume up to so many extents.

@@ -1,7 +1,7 @@
 //! What devices make of a world's commands: they carry them out, or fail, and guarantee 4 is looked at on the way.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_store::pair::{LegEnd, MEMBERS};
+use lode_store::pair::{MEMBERS, PairEnd};
 use lode_store::{Attached, Store, StoreError, StoreView, SyncDevice};
 use lode_types::Bufs;
 
@@ -199,8 +199,23 @@ impl World {
         while pair.is_recording() && (is_alone || self.rng.chance(CHANCE)) {
             pair.record(&mut self.ssd);
         }
-        while let Some(LegEnd { id, result, bufs }) = pair.fanout.next_end(&pair.health) {
+        loop {
+            let has_to = |pair: &SimPair| is_alone && pair.somebody_waits();
+            while pair.is_filling()
+                && (has_to(pair) || self.rng.chance(CHANCE))
+                && pair.fill_step(&mut self.ssd)
+            {}
+            let Some(PairEnd { id, result, bufs, .. }) = pair.next_end() else { break };
             self.engine.complete(Completion { id, result, bufs });
+        }
+    }
+
+    /// Has a member that is brought up to date be so, as far as nothing under way keeps it from that.
+    pub(super) fn fill_pair(&mut self) {
+        if let Some(pair) = &mut self.pair
+            && self.due.is_empty()
+        {
+            while pair.is_filling() && pair.fill_step(&mut self.ssd) {}
         }
     }
 
@@ -218,22 +233,27 @@ impl World {
         }
     }
 
-    /// By chance one of the pair is lost, and by chance a new one comes in its place; the only one that has everything is not. Says
+    /// By chance one of the pair is lost, and an empty one is in its place; the only one that has everything is not. Says
     /// whether one was.
     pub(crate) fn lose_member(&mut self, percent: u64) -> bool {
         let Some(pair) = &mut self.pair else { return false };
         let in_sync = pair.found_in_sync(&mut self.ssd);
         if !self.rng.chance(percent) {
-            pair.fills = in_sync != [true; MEMBERS] && self.rng.chance(50);
             return false;
         }
         let member = self.rng.below(MEMBERS as u64) as usize;
         let may_go = in_sync[1 - member];
         if may_go {
             pair.replace(&mut self.ssd, member);
-            pair.fills = self.rng.chance(50);
         }
         may_go
+    }
+
+    /// By chance one of the pair that is missing or behind is brought up to date while the next run has traffic.
+    pub(crate) fn fill_by_chance(&mut self) {
+        if let Some(pair) = &mut self.pair {
+            pair.fills = self.rng.chance(50);
+        }
     }
 
     /// In so many of a hundred times has copies of metadata rot. Gives how many did.
@@ -309,7 +329,7 @@ impl World {
         let mut store = Store::begin(&mut device, view)?;
         let attached = store.attach(&mut device, &spec)?;
         let labels = *device.pair();
-        pair.begin_run(labels, attached.tag());
+        pair.begin_run(labels, attached.tag(), store.view().used_bytes());
         Ok(attached)
     }
 }

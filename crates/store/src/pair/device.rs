@@ -1,19 +1,14 @@
 //! A pair as starts see it: one device, whose members are written one after the other. It must not know what is read and written,
 //! but for the pages of metadata, which show whether they are whole.
 
-use std::ops::Range;
-
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
 use lode_types::{BlockSize, MediaError};
 
-use super::members::{Pair, write_label};
+use super::members::{Pair, erase_label, write_label};
 use super::{MEMBERS, other};
 use crate::device::{SyncDevice, flush, write};
-use crate::error::{StoreError, StoreErrorKind};
+use crate::error::StoreError;
 use crate::store::Store;
-
-/// Bytes that are copied at once.
-const FILL_BYTES: u64 = 1 << 20;
 
 /// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
 /// something begins again.
@@ -51,12 +46,7 @@ impl<D: SyncDevice> PairDevice<D> {
         let sizes = [devices[0].size_bytes(), devices[1].size_bytes()];
         let pair = Pair::new(cache, sizes)?;
         // First nothing is believed, then the cache, then the labels that vouch for it.
-        for device in &mut devices {
-            for copy in 0..2 {
-                write(device, DeviceLayout::superblock(copy), &[0; PAGE_BYTES])?;
-            }
-            flush(device)?;
-        }
+        devices.iter_mut().try_for_each(|device| erase_label(device))?;
         let mut device = PairDevice::new(pair, devices.map(Some));
         Store::format(&mut device, cache, block, extent_bytes)?;
         let pair = device.pair;
@@ -100,49 +90,6 @@ impl<D: SyncDevice> PairDevice<D> {
             flush(self)?;
         }
         Ok(())
-    }
-
-    /// Brings a device up to date as a member that is missing or behind: it gets these ranges of the pair, and then is said to have
-    /// everything. Nobody else writes to the pair meanwhile. `progress` is told the bytes of each part that was copied.
-    ///
-    /// # Errors
-    /// [`StoreErrorKind::Geometry`](crate::StoreErrorKind::Geometry) when the device is too small,
-    /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media).
-    pub fn fill(
-        &mut self,
-        member: usize,
-        mut device: D,
-        ranges: &[Range<u64>],
-        progress: &mut dyn FnMut(u64),
-    ) -> Result<(), StoreError> {
-        assert!(!self.pair.in_sync[member], "it lacks something");
-        let needed = PairLabel::DATA_START_BYTES + self.pair.pair_bytes;
-        let device_bytes = device.size_bytes();
-        if device_bytes < needed {
-            let context = format!(
-                "{device_bytes} bytes are too few for this pair; give it an SSD of at least {needed} bytes"
-            );
-            return Err(StoreError::new(StoreErrorKind::Geometry, context));
-        }
-        // It is nobody's until it has everything.
-        for copy in 0..2 {
-            write(&mut device, DeviceLayout::superblock(copy), &[0; PAGE_BYTES])?;
-        }
-        flush(&mut device)?;
-        let mut bytes = vec![0; FILL_BYTES as usize];
-        for range in ranges {
-            for at in range.clone().step_by(FILL_BYTES as usize) {
-                let bytes = &mut bytes[..(range.end - at).min(FILL_BYTES) as usize];
-                self.read(at, bytes).map_err(|error| StoreError::media("read", at, error))?;
-                write(&mut device, PairLabel::DATA_START_BYTES + at, bytes)?;
-                progress(bytes.len() as u64);
-            }
-        }
-        flush(&mut device)?;
-        let pair = self.pair.with(member, device_bytes);
-        write_label(&mut device, &pair.label(member))?;
-        self.devices[member] = Some(device);
-        self.record(pair)
     }
 
     /// Has those who have everything say so.

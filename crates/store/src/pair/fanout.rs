@@ -13,8 +13,6 @@ use super::{MEMBERS, other};
 
 /// Neighbours are read from the same member: so many bytes from one, as many from the other.
 const STRIPE_BYTES: u64 = 1 << 20;
-/// Ticks after which a member that does not answer is given up.
-const MOST_TICKS: u64 = 10;
 
 /// What the host knows of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +23,9 @@ pub struct PairHealth {
     pub is_recorded: bool,
     /// They could not be made to: nothing is acknowledged any more.
     pub is_lost: bool,
+    /// This member does not have everything, and is being brought up to date: it gets whatever is written, and nothing waits for
+    /// what it fails.
+    pub filling: Option<usize>,
 }
 
 /// What a read of blocks is to find: block and checksum of each of its buffers. Without them whatever can be read is right.
@@ -49,13 +50,15 @@ pub struct Leg {
 
 /// The end of a command to the pair.
 #[derive(Debug)]
-pub struct LegEnd {
+pub struct PairEnd {
     /// The command's id.
     pub id: u64,
     /// How it ended.
     pub result: Result<(), MediaError>,
     /// The buffers of a read, in which for each block are bytes that are right, if a member has them.
     pub bufs: Bufs,
+    /// It was no read.
+    pub is_write: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +73,8 @@ struct LegUnderWay {
 struct Joint {
     id: u64,
     legs_left: usize,
-    /// Which members took it.
+    /// Which members were asked to take it, and which did.
+    asked: [bool; MEMBERS],
     took: [bool; MEMBERS],
     error: Option<MediaError>,
     read: Option<ReadUnderWay>,
@@ -91,8 +95,7 @@ struct ReadUnderWay {
 /// An end that may have to wait until the labels say who has everything.
 #[derive(Debug)]
 struct Ended {
-    end: LegEnd,
-    is_write: bool,
+    end: PairEnd,
     /// This member lacks it.
     lacks: Option<usize>,
 }
@@ -106,6 +109,8 @@ pub struct Fanout {
     next_command: u64,
     next_token: u64,
     tick: u64,
+    /// A member that does not answer for more ticks is given up.
+    most_ticks: u64,
     legs: VecDeque<Leg>,
     ended: VecDeque<Ended>,
     /// Blocks that were written again on a member on which they could not be read, or were damaged.
@@ -113,8 +118,11 @@ pub struct Fanout {
 }
 
 impl Fanout {
-    /// Of the volume whose blocks' checksums this tag is in.
-    pub fn new(tag: VolumeTag) -> Fanout {
+    /// Ticks after which a member that does not answer is usually given up.
+    pub const USUAL_TICKS: u64 = 10;
+
+    /// Of the volume whose blocks' checksums this tag is in. A member may take `most_ticks` for a command.
+    pub fn new(tag: VolumeTag, most_ticks: u64) -> Fanout {
         Fanout {
             tag,
             commands: HashMap::new(),
@@ -122,6 +130,7 @@ impl Fanout {
             next_command: 0,
             next_token: 0,
             tick: 0,
+            most_ticks,
             legs: VecDeque::new(),
             ended: VecDeque::new(),
             healed: 0,
@@ -132,7 +141,8 @@ impl Fanout {
     pub fn begin(&mut self, id: u64, kind: CommandKind, read: PairRead, health: &PairHealth) {
         let command = self.next_command;
         self.next_command += 1;
-        let mut joint = Joint { id, legs_left: 0, took: [false; MEMBERS], error: None, read: None };
+        let (asked, took) = ([false; MEMBERS], [false; MEMBERS]);
+        let mut joint = Joint { id, legs_left: 0, asked, took, error: None, read: None };
         match kind {
             CommandKind::Read { offset_bytes, bufs } => {
                 let preferred = (offset_bytes / STRIPE_BYTES % MEMBERS as u64) as usize;
@@ -146,8 +156,9 @@ impl Fanout {
                 self.send(command, member, CommandKind::Read { offset_bytes, bufs });
             }
             kind => {
-                for member in members(health) {
+                for member in members(health).chain(health.filling) {
                     joint.legs_left += 1;
+                    joint.asked[member] = true;
                     self.send(command, member, copy_of(&kind));
                 }
             }
@@ -174,9 +185,14 @@ impl Fanout {
         self.legs.push_back(Leg { token, member, kind });
     }
 
-    /// The next command to a member.
+    /// The next command to a member, of those that were not given up meanwhile.
     pub fn next_leg(&mut self) -> Option<Leg> {
-        self.legs.pop_front()
+        loop {
+            let leg = self.legs.pop_front()?;
+            if self.under_way.contains_key(&leg.token) {
+                return Some(leg);
+            }
+        }
     }
 
     /// The end of a command to a member. Gives a member that has failed, if there is another one that has not: it is to be dropped,
@@ -220,18 +236,19 @@ impl Fanout {
         let joint = self.commands.remove(&command)?;
         let is_write = joint.read.is_none();
         if let Some(ReadUnderWay { best: Some(bufs), .. }) = joint.read {
-            let end = LegEnd { id: joint.id, result: Ok(()), bufs };
-            self.ended.push_back(Ended { end, is_write, lacks: None });
+            let end = PairEnd { id: joint.id, result: Ok(()), bufs, is_write };
+            self.ended.push_back(Ended { end, lacks: None });
             return None;
         }
-        let took = |member: &usize| joint.took[*member];
-        let lacks = members(health).find(|member| !took(member));
-        let is_taken = members(health).any(|member| took(&member));
+        // Who was not asked was brought up to date since, with what was written before.
+        let lacks_it = |member: &usize| joint.asked[*member] && !joint.took[*member];
+        let lacks = members(health).find(lacks_it);
+        let is_taken = members(health).any(|member| joint.took[member]);
         let result = if is_taken { Ok(()) } else { Err(joint.error.unwrap_or(MediaError::Gone)) };
         let lacks = lacks.filter(|_| is_taken);
-        let end = LegEnd { id: joint.id, result, bufs: Bufs::new() };
-        self.ended.push_back(Ended { end, is_write, lacks });
-        lacks
+        let end = PairEnd { id: joint.id, result, bufs: Bufs::new(), is_write };
+        self.ended.push_back(Ended { end, lacks });
+        lacks.or(health.filling.filter(lacks_it))
     }
 
     /// A member was read for this command, or could not be.
@@ -270,8 +287,8 @@ impl Fanout {
             // Buffers of the length that was asked for go back with an error, too.
             let lens = joint.read.expect("it is a read").lens;
             let bufs = lens.iter().map(|&len| Buf::for_overwrite(len)).collect();
-            let end = LegEnd { id: joint.id, result, bufs };
-            return self.ended.push_back(Ended { end, is_write: false, lacks: None });
+            let end = PairEnd { id: joint.id, result, bufs, is_write: false };
+            return self.ended.push_back(Ended { end, lacks: None });
         };
         let mut best = read.found[first].take().expect("it was found");
         let mut second = read.found[other(first)].take();
@@ -305,17 +322,22 @@ impl Fanout {
     }
 
     /// The end of a command to the pair, as far as it may be told.
-    pub fn next_end(&mut self, health: &PairHealth) -> Option<LegEnd> {
+    pub fn next_end(&mut self, health: &PairHealth) -> Option<PairEnd> {
+        // Another volume may have found meanwhile that the member which took it fails, and the one that lacks it is the last.
+        let is_nowhere = |ended: &Ended| {
+            ended.lacks.is_some_and(|member| health.in_sync[member] && !health.in_sync[other(member)])
+        };
         let may_be_told = |ended: &Ended| {
             let is_known = ended.lacks.is_none_or(|member| !health.in_sync[member]);
-            !ended.is_write || ended.end.result.is_err() || health.is_lost || (health.is_recorded && is_known)
+            let is_over = ended.end.result.is_err() || health.is_lost || is_nowhere(ended);
+            !ended.end.is_write || is_over || (health.is_recorded && is_known)
         };
         let at = self.ended.iter().position(may_be_told)?;
-        let Ended { mut end, is_write, .. } = self.ended.remove(at)?;
-        if is_write && health.is_lost {
-            end.result = Err(MediaError::Gone);
+        let mut ended = self.ended.remove(at)?;
+        if ended.end.is_write && (health.is_lost || is_nowhere(&ended)) {
+            ended.end.result = Err(MediaError::Gone);
         }
-        Some(end)
+        Some(ended.end)
     }
 
     /// About a second has gone by. Gives a member that has not answered for too long while there is another one, and which is to be
@@ -323,11 +345,12 @@ impl Fanout {
     #[must_use]
     pub fn tick(&mut self, health: &PairHealth) -> Option<usize> {
         self.tick += 1;
-        let overdue =
-            |leg: &LegUnderWay| leg.since_tick + MOST_TICKS < self.tick && health.in_sync[other(leg.member)];
+        let overdue = |leg: &LegUnderWay| {
+            leg.since_tick + self.most_ticks < self.tick && health.in_sync[other(leg.member)]
+        };
         let member = self.under_way.values().find(|leg| overdue(leg))?.member;
         self.give_up(member, health);
-        health.in_sync[member].then_some(member)
+        (health.in_sync[member] || health.filling == Some(member)).then_some(member)
     }
 
     /// A member is not waited for any more: it was dropped, or is about to be. What it was asked for has failed there.

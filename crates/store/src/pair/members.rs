@@ -40,7 +40,7 @@ impl Pair {
 
     /// What the labels of the members that are there say together. `known_generation` is what the host remembers of the pair.
     ///
-    /// A member is believed to have everything where the newest label says so. Where only one is there, the other one may have
+    /// A member is believed to have everything where the newest label says so, and its own is not older than the one before. Where only one is there, the other one may have
     /// gone on without it: it is believed when its own label says that the other one was dropped, or when the host remembers no
     /// later label.
     ///
@@ -73,7 +73,14 @@ impl Pair {
             );
             return Err(wrong(context));
         }
-        if !(0..MEMBERS).any(|member| newest.in_sync[member] && labels[member].is_some()) {
+        // Every label before the newest one was written to all who had everything then. One that is older still is of a device
+        // that was dropped, and in whose place another one came.
+        let is_outdated = |label: &PairLabel| label.generation + 1 < newest.generation;
+        let in_sync =
+            [0, 1].map(|member| newest.in_sync[member] && !labels[member].as_ref().is_some_and(is_outdated));
+        let has_everything = |&member: &usize| in_sync[member] && labels[member].is_some();
+        let complete = (0..MEMBERS).filter(has_everything).count();
+        if complete == 0 {
             let context = format!(
                 "the SSD of pair {} that has everything is missing; the one that is there lacks what was written since it \
                  was dropped",
@@ -81,8 +88,8 @@ impl Pair {
             );
             return Err(wrong(context));
         }
-        let is_alone = there.clone().count() == 1;
-        if is_alone && newest.in_sync == [true; MEMBERS] && known_generation != Some(newest.generation) {
+        let is_alone = complete == 1 && newest.in_sync == [true; MEMBERS];
+        if is_alone && known_generation != Some(newest.generation) {
             let context = format!(
                 "one SSD of pair {} is missing, and it cannot be told whether it has gone on without the one that is there; \
                  bring it back, or start where the pair was served last",
@@ -91,7 +98,7 @@ impl Pair {
             return Err(wrong(context));
         }
         let device_bytes = [0, 1].map(|member| labels[member].map_or(0, |label| label.device_bytes));
-        let PairLabel { pair: id, generation, pair_bytes, in_sync, .. } = *newest;
+        let PairLabel { pair: id, generation, pair_bytes, .. } = *newest;
         Ok(Pair { id, generation, pair_bytes, device_bytes, in_sync })
     }
 
@@ -171,6 +178,17 @@ pub fn write_label(device: &mut dyn SyncDevice, label: &PairLabel) -> Result<(),
     flush(device)
 }
 
+/// Has a device say nothing of a pair, durably: it is nobody's from then on.
+///
+/// # Errors
+/// [`StoreErrorKind::Media`].
+pub fn erase_label(device: &mut dyn SyncDevice) -> Result<(), StoreError> {
+    for copy in 0..2 {
+        write(device, DeviceLayout::superblock(copy), &[0; PAGE_BYTES])?;
+    }
+    flush(device)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +234,19 @@ mod tests {
         ] {
             assert_eq!(kind(Pair::of(labels, known)), StoreErrorKind::WrongMember, "{labels:?} {known:?}");
         }
+    }
+
+    #[test]
+    fn one_that_was_replaced_is_not_believed_when_it_comes_back() {
+        let pair = pair();
+        let again = pair.without(0).with(0, 9 << 20);
+        // The first is the one in whose place another came, which has everything and is elsewhere.
+        let labels = [Some(pair.label(0)), Some(again.label(1))];
+        let found = Pair::of(labels, Some(again.generation)).unwrap();
+        assert_eq!((found.in_sync, found.generation), ([false, true], 3));
+        // The one that came may have gone on without the second.
+        assert_eq!(kind(Pair::of(labels, None)), StoreErrorKind::WrongMember);
+        assert_eq!(kind(Pair::of(labels, Some(4))), StoreErrorKind::WrongMember);
     }
 
     #[test]

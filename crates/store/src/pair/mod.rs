@@ -3,15 +3,18 @@
 //! dropped one lacks. What is damaged on one member is read from the other one and written again.
 //!
 //! [`Pair`] is what labels say, [`PairDevice`] the pair as starts see it, one step after the other, and [`Fanout`] while volumes are
-//! served: commands to the pair become commands to its members. None of them must know what volumes put there.
+//! served: commands to the pair become commands to its members. Meanwhile [`Resilver`] brings a member up to date. None of them must
+//! know what volumes put there.
 
 mod device;
 mod fanout;
 mod members;
+mod resilver;
 
 pub use device::PairDevice;
-pub use fanout::{Fanout, Leg, LegEnd, PairHealth, PairRead};
-pub use members::{Pair, probe_pair, write_label};
+pub use fanout::{Fanout, Leg, PairEnd, PairHealth, PairRead};
+pub use members::{Pair, erase_label, probe_pair, write_label};
+pub use resilver::Resilver;
 
 use lode_format::PairLabel;
 

@@ -2,9 +2,11 @@ use lode_types::Bytes;
 
 use super::*;
 
-const WELL: PairHealth = PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false };
+const WELL: PairHealth =
+    PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, filling: None };
 const TAG: VolumeTag = VolumeTag(5);
 const BLOCK: usize = 4096;
+const MOST_TICKS: u64 = 3;
 
 fn block(name: u8) -> Vec<u8> {
     vec![name; BLOCK]
@@ -17,7 +19,7 @@ fn write(fanout: &mut Fanout, id: u64) -> Vec<Leg> {
 }
 
 /// A read of two blocks, of which the members have these.
-fn read(fanout: &mut Fanout, members: [[u8; 2]; MEMBERS], want: PairRead) -> (Vec<(usize, u64)>, LegEnd) {
+fn read(fanout: &mut Fanout, members: [[u8; 2]; MEMBERS], want: PairRead) -> (Vec<(usize, u64)>, PairEnd) {
     let bufs = [0, 1].map(|_| Buf::for_overwrite(BLOCK)).into_iter().collect();
     fanout.begin(7, CommandKind::Read { offset_bytes: 0, bufs }, want, &WELL);
     let mut written = Vec::new();
@@ -48,7 +50,7 @@ fn checks(names: [u8; 2]) -> PairRead {
 
 #[test]
 fn each_block_of_a_read_comes_from_the_member_that_has_it() {
-    let mut fanout = Fanout::new(TAG);
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
     for (members, expected) in [
         ([[1, 2], [9, 9]], vec![]),
         ([[9, 2], [1, 9]], vec![(0, 0), (1, BLOCK as u64)]),
@@ -72,12 +74,12 @@ fn each_block_of_a_read_comes_from_the_member_that_has_it() {
 
 #[test]
 fn what_a_member_lacks_is_told_when_its_label_says_so() {
-    let mut fanout = Fanout::new(TAG);
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
     let legs = write(&mut fanout, 3);
     assert_eq!(fanout.leg_ended(legs[0].token, Err(MediaError::Io), Bufs::new(), &WELL), None);
     assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &WELL), Some(0));
     assert!(fanout.next_end(&WELL).is_none(), "nobody was told that the first one lacks it");
-    let dropped = PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false };
+    let dropped = PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false, filling: None };
     assert!(fanout.next_end(&dropped).is_none(), "the label does not say so");
     // Nor is anything else acknowledged that it lacks.
     fanout.begin(4, CommandKind::Flush, PairRead::default(), &dropped);
@@ -93,7 +95,7 @@ fn what_a_member_lacks_is_told_when_its_label_says_so() {
 
 #[test]
 fn what_both_members_fail_has_failed_and_nobody_is_dropped() {
-    let mut fanout = Fanout::new(TAG);
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
     let legs = write(&mut fanout, 3);
     for leg in &legs {
         assert_eq!(fanout.leg_ended(leg.token, Err(MediaError::Io), Bufs::new(), &WELL), None);
@@ -103,7 +105,7 @@ fn what_both_members_fail_has_failed_and_nobody_is_dropped() {
 
 #[test]
 fn a_member_that_does_not_answer_is_given_up() {
-    let mut fanout = Fanout::new(TAG);
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
     let legs = write(&mut fanout, 3);
     assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &WELL), None);
     let given_up: Vec<_> = (0..MOST_TICKS + 2).filter_map(|_| fanout.tick(&WELL)).collect();
@@ -112,5 +114,55 @@ fn a_member_that_does_not_answer_is_given_up() {
     assert_eq!(fanout.next_end(&dropped).map(|end| (end.id, end.result)), Some((3, Ok(()))));
     // It answers after all.
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &dropped), None);
+    assert!(fanout.is_idle());
+}
+
+/// Of two volumes, one finds that the first member fails, and the other one that the second does.
+#[test]
+fn what_only_a_dropped_member_took_has_failed() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let legs = write(&mut fanout, 3);
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &WELL), None);
+    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &WELL), Some(1));
+    let dropped = PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false, filling: None };
+    assert_eq!(fanout.next_end(&dropped).map(|end| end.result), Some(Err(MediaError::Gone)));
+    assert!(fanout.is_idle());
+}
+
+#[test]
+fn what_waits_for_a_member_that_is_given_up_is_not_sent() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    fanout.begin(3, CommandKind::Flush, PairRead::default(), &WELL);
+    let dropped = PairHealth { in_sync: [false, true], ..WELL };
+    fanout.give_up(0, &dropped);
+    let members: Vec<usize> = std::iter::from_fn(|| fanout.next_leg()).map(|leg| leg.member).collect();
+    assert_eq!(members, [1]);
+}
+
+#[test]
+fn a_member_that_is_being_filled_gets_all_writes_and_nothing_waits_for_it() {
+    let filling = PairHealth { in_sync: [true, false], filling: Some(1), ..WELL };
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let begin = |fanout: &mut Fanout, health: &PairHealth| {
+        fanout.begin(3, CommandKind::write(8192, Bytes::from(block(1))), PairRead::default(), health);
+        std::iter::from_fn(|| fanout.next_leg()).collect::<Vec<Leg>>()
+    };
+    let legs = begin(&mut fanout, &filling);
+    assert_eq!(legs.iter().map(|leg| leg.member).collect::<Vec<_>>(), [0, 1]);
+    // It fails there: that ends the filling, and no write.
+    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &filling), None);
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &filling), Some(1));
+    assert_eq!(fanout.next_end(&filling).map(|end| end.result), Some(Ok(())));
+    // What only the one that is being filled took has failed.
+    let legs = begin(&mut fanout, &filling);
+    assert_eq!(fanout.leg_ended(legs[0].token, Err(MediaError::Io), Bufs::new(), &filling), None);
+    assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &filling), None);
+    assert_eq!(fanout.next_end(&filling).map(|end| end.result), Some(Err(MediaError::Io)));
+    // What was begun before it was filled is not waited for there when it has everything.
+    let alone = PairHealth { filling: None, ..filling };
+    let legs = begin(&mut fanout, &alone);
+    assert_eq!(legs.len(), 1);
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &WELL), None);
+    assert_eq!(fanout.next_end(&WELL).map(|end| end.result), Some(Ok(())));
     assert!(fanout.is_idle());
 }
