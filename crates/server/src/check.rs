@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
+use lode_format::PairLabel;
 use lode_media::{Lock, MediaFile, OpenOptions};
-use lode_store::{CacheCopies, Store, StoreErrorKind, StoreView, VolumeCheck, probe_read_ssd};
+use lode_store::pair::{MEMBERS, Pair, PairDevice, probe_pair};
+use lode_store::{CacheCopies, Store, StoreErrorKind, StoreView, SyncDevice, VolumeCheck, probe_read_ssd};
 use serde::Serialize;
 
 use crate::config::Config;
@@ -114,13 +116,13 @@ pub fn check(
     progress: CheckProgress<'_>,
 ) -> Result<CheckReport, ServerError> {
     let mut found = volumes::find(config)?;
-    let path = found.file.path().display().to_string();
-    let (copies, checked) = look(&found.file, &found.view, options, progress);
+    let path = found.files.path().display().to_string();
+    let (copies, checked) = look(&mut found.files.device(), &found.view, options, progress);
     let mut report = report(path, &found.view, (copies, &checked), true);
     if options.repair && report.verdict != Verdict::Sound && mends_something(&report) {
         found.mend(&checked)?;
         found = volumes::find(config)?;
-        let (copies, again) = look(&found.file, &found.view, options, &mut |_, _, _| {});
+        let (copies, again) = look(&mut found.files.device(), &found.view, options, &mut |_, _, _| {});
         let mut after = self::report(report.ssd, &found.view, (copies, &again), true);
         for (after, before) in after.volumes.iter_mut().zip(&report.volumes) {
             after.mended = before.damage.is_none().then_some(Mended {
@@ -152,6 +154,9 @@ pub fn check_device(
         return Err(ServerError::new(ServerErrorKind::Config, text));
     }
     let file = MediaFile::open(path, &OpenOptions { write: false, ..OpenOptions::default() })?;
+    if let Ok(label) = probe_pair(&mut FileDevice(&file)) {
+        return check_member(&file, label, options, progress);
+    }
     let view = StoreView::read(&mut FileDevice(&file)).map_err(|error| match error.kind() {
         StoreErrorKind::NotACache if probe_read_ssd(&mut FileDevice(&file)).is_ok() => ServerError::new(
             ServerErrorKind::Store,
@@ -161,36 +166,56 @@ pub fn check_device(
         ),
         _ => ServerError::store(&shown, error),
     })?;
-    let (copies, checked) = look(&file, &view, options, progress);
+    let (copies, checked) = look(&mut FileDevice(&file), &view, options, progress);
     Ok(report(shown.to_string(), &view, (copies, &checked), false))
 }
 
-/// Whether a file begins as a cache SSD does, be it in use or not.
+/// Checks one SSD of a pair by itself.
+fn check_member(
+    file: &MediaFile,
+    label: PairLabel,
+    options: &CheckOptions,
+    progress: CheckProgress<'_>,
+) -> Result<CheckReport, ServerError> {
+    let shown = file.path().display();
+    let mut labels = [None; MEMBERS];
+    labels[label.member] = Some(PairLabel { in_sync: [0, 1].map(|member| member == label.member), ..label });
+    let pair = Pair::of(labels, None).map_err(|error| ServerError::store(&shown, error))?;
+    let mut devices = [None, None];
+    devices[label.member] = Some(FileDevice(file));
+    let mut device = PairDevice::new(pair, devices);
+    let view = StoreView::read(&mut device).map_err(|error| ServerError::store(&shown, error))?;
+    let (copies, checked) = look(&mut device, &view, options, progress);
+    Ok(report(format!("{shown}, one SSD of a pair"), &view, (copies, &checked), false))
+}
+
+/// Whether a file begins as a cache SSD does, or as one of a pair, be it in use or not.
 pub fn is_cache(path: &Path) -> bool {
     MediaFile::open(path, &OpenOptions { write: false, lock: Lock::None, ..OpenOptions::default() })
-        .is_ok_and(|file| Store::probe(&mut FileDevice(&file)).is_ok())
+        .is_ok_and(|file| {
+            Store::probe(&mut FileDevice(&file)).is_ok() || probe_pair(&mut FileDevice(&file)).is_ok()
+        })
 }
 
 type Checked = Result<VolumeCheck, (lode_store::VolumeInfo, String)>;
 
 fn look(
-    file: &MediaFile,
+    device: &mut dyn SyncDevice,
     view: &StoreView,
     options: &CheckOptions,
     progress: CheckProgress<'_>,
 ) -> (CacheCopies, Vec<Checked>) {
-    let mut device = FileDevice(file);
-    let copies = view.check_copies(&mut device);
+    let copies = view.check_copies(device);
     let mut infos: Vec<_> = view.volumes().collect();
     infos.sort_by(|a, b| a.name.cmp(&b.name));
     let block_bytes = view.superblock().block.bytes();
     // A pass over metadata says how much there is to read.
-    let held = |info: &lode_store::VolumeInfo, device: &mut FileDevice<'_>| {
+    let held = |info: &lode_store::VolumeInfo, device: &mut dyn SyncDevice| {
         view.count_blocks(device, &info.name).map_or(0, |counts| (counts.clean + counts.dirty) * block_bytes)
     };
     let total_bytes = match options.metadata_only {
         true => 0,
-        false => infos.iter().map(|info| held(info, &mut device)).sum(),
+        false => infos.iter().map(|info| held(info, device)).sum(),
     };
     let mut done_bytes = 0;
     let check = |info: lode_store::VolumeInfo| {
@@ -198,7 +223,7 @@ fn look(
             done_bytes += bytes;
             progress(&info.name, done_bytes, total_bytes);
         };
-        let checked = view.check_volume(&mut device, &info.name, !options.metadata_only, &mut tell);
+        let checked = view.check_volume(device, &info.name, !options.metadata_only, &mut tell);
         checked.map_err(|error| (info, error.to_string()))
     };
     (copies, infos.into_iter().map(check).collect())

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use crate::commands::{ControlRequest, PROTOCOL};
 use crate::config::new_vm;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::pair::PairView;
 
 /// Longest answer that is read.
 const MAX_ANSWER_BYTES: u64 = 64 << 20;
@@ -350,6 +351,42 @@ pub fn resume_vm(control: &Path, vm: &str) -> Result<(), ServerError> {
     let request = ControlRequest::VmResume { vm: vm.to_owned() };
     let _: serde_json::Value = Conversation::begin(control, &request)?.understand(&mut String::new())?;
     Ok(())
+}
+
+/// The cache SSDs of a running daemon, and how they stand; none where it has none.
+///
+/// # Errors
+/// As [`status`].
+pub fn devices(control: &Path) -> Result<Option<PairView>, ServerError> {
+    Conversation::begin(control, &ControlRequest::DeviceList {})?.understand(&mut String::new())
+}
+
+/// Has a running daemon take an SSD out of its pair.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] when it is the only one that has everything, or none of the pair.
+pub fn remove_device(control: &Path, path: &Path) -> Result<PairView, ServerError> {
+    let request = ControlRequest::DeviceRemove { path: path.to_owned() };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
+}
+
+/// Has a running daemon bring an SSD up to date as the one that its pair lacks, which goes on after this returns.
+///
+/// # Errors
+/// As [`status`]; [`ServerErrorKind::Refused`] when the pair lacks none, or for an SSD that is too small, or holds something and
+/// `force` is not set.
+pub fn add_device(control: &Path, path: &Path, force: bool) -> Result<PairView, ServerError> {
+    let request = ControlRequest::DeviceAdd { path: path.to_owned(), force };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
+}
+
+/// Has a running daemon take an SSD out of its pair, and bring another one up to date in its place.
+///
+/// # Errors
+/// As [`remove_device`] and [`add_device`].
+pub fn replace_device(control: &Path, path: &Path, by: &Path, force: bool) -> Result<PairView, ServerError> {
+    let request = ControlRequest::DeviceReplace { path: path.to_owned(), by: by.to_owned(), force };
+    Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
 /// What became of [`divide`].

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -84,6 +85,25 @@ pub(crate) enum ControlRequest {
     },
     /// Serve a VM as ever after that, or instead.
     VmResume { vm: String },
+    /// The cache SSDs, and how they stand.
+    DeviceList {},
+    /// Take an SSD out of the pair.
+    DeviceRemove { path: PathBuf },
+    /// Bring an SSD up to date as the one that the pair lacks.
+    DeviceAdd {
+        path: PathBuf,
+        /// Whatever it holds.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Take an SSD out of the pair, and bring another one up to date in its place.
+    DeviceReplace {
+        path: PathBuf,
+        by: PathBuf,
+        /// Whatever that one holds.
+        #[serde(default)]
+        force: bool,
+    },
     /// Divide the host's levels between VMs now, and not at the end of the interval.
     Divide {},
     /// What happened lately.
@@ -118,6 +138,9 @@ impl ControlRequest {
                 | ControlRequest::VmRename { .. }
                 | ControlRequest::VmRelease { .. }
                 | ControlRequest::VmResume { .. }
+                | ControlRequest::DeviceRemove { .. }
+                | ControlRequest::DeviceAdd { .. }
+                | ControlRequest::DeviceReplace { .. }
         )
     }
 }

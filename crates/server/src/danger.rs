@@ -14,7 +14,8 @@ fn keeps_single_copies(config: &Config, vm: &VmConfig) -> bool {
     let scheme = vm.scheme();
     // A scheme that uses the read SSD has them on a second device.
     let mirrors = scheme.levels.contains(&Level::ReadSsd);
-    let has_ssd = config.ssd.is_some() && vm.ssd_bytes.max(config.reach_bytes(vm, Level::Ssd)) > 0;
+    let has_ssd = config.ssd.as_ref().is_some_and(|ssd| ssd.mirror.is_none())
+        && vm.ssd_bytes.max(config.reach_bytes(vm, Level::Ssd)) > 0;
     let has_policy = scheme.setting_infos().any(|info| info.key == "write_policy");
     let is_clean = has_policy && NOTHING_DIRTY.contains(&vm.settings.text("write_policy"));
     has_ssd && !mirrors && !is_clean && !vm.read_only
@@ -32,7 +33,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     {
         lines.push(format!(
             "Blocks newer than the backing disks are on one SSD alone: should it die, what was not written back is lost ({names}). \
-             `writeback` keeps them few, schemes tica-… keep two copies; single_copy_dirty = true in [danger_zone] says that this is \
+             `writeback` keeps them few, a pair of SSDs (`ssd.mirror`) and schemes tica-… keep two copies; single_copy_dirty = true in [danger_zone] says that this is \
              known"
         ));
     }

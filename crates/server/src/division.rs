@@ -7,7 +7,6 @@ use lode_store::StoreView;
 use lode_types::Level;
 
 use crate::config::Config;
-use crate::shared::DisksOf;
 use crate::space::DirectorySsd;
 use crate::ssd::OpenSsd;
 use crate::start::Prepared;
@@ -64,22 +63,17 @@ pub(crate) fn frames_of_host<'e>(
 
 impl Divided {
     /// Of a host with so much memory, when its VMs are recovered.
-    pub(crate) fn of(
-        memory: HostFrames,
-        divides: bool,
-        vms: &[Prepared],
-        ssd: Option<(OpenSsd, DisksOf)>,
-    ) -> Divided {
+    pub(crate) fn of(memory: HostFrames, divides: bool, vms: &[Prepared], ssd: Option<OpenSsd>) -> Divided {
         let taken: u64 = vms.iter().map(|vm| u64::from(vm.engine.gauges().frames)).sum();
         let free = u32::try_from(memory.frames.saturating_sub(taken)).unwrap_or(u32::MAX);
         let shares = |level| vms.iter().map(|vm| u64::from(vm.started.share.of(level))).sum::<u64>();
-        let ssd_room = ssd.as_ref().map_or(0, |(ssd, _)| ssd_room(ssd.store.view(), vms));
+        let ssd_room = ssd.as_ref().map_or(0, |ssd| ssd_room(ssd.store.view(), vms));
         // The shares that VMs begin with have their space already.
         let ssd_room = u32::try_from(ssd_room.max(shares(Level::Ssd))).unwrap_or(u32::MAX);
         let dram_room = memory.shares.max(u32::try_from(shares(Level::Dram)).unwrap_or(u32::MAX));
         let room = divides.then_some(Quota::new(dram_room, ssd_room));
         let (directory, ssd) = ssd
-            .map(|(ssd, disks)| (ssd.store.into_directory(), DirectorySsd { file: ssd.file, disks }))
+            .map(|ssd| (ssd.store.into_directory(), DirectorySsd { media: ssd.media, disks: ssd.disks }))
             .unzip();
         let mut broker = SpaceBroker::new(free, directory);
         for (number, vm) in vms.iter().enumerate() {

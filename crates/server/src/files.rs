@@ -30,6 +30,17 @@ pub(crate) fn check_files(config: &Config) -> Result<(), ServerError> {
     {
         uses.insert(file_identity(&found), "the cache SSD (`ssd.path`)".to_owned());
     }
+    if let Some(mirror) = config.ssd.as_ref().and_then(|ssd| ssd.mirror.as_ref())
+        && let Ok(found) = std::fs::metadata(mirror)
+        && let Some(other) =
+            uses.insert(file_identity(&found), "the mirror of the cache SSD (`ssd.mirror`)".to_owned())
+    {
+        let text = format!(
+            "{} is {other} as well; a pair is two SSDs: give `ssd.mirror` the other one",
+            mirror.display()
+        );
+        return Err(ServerError::new(ServerErrorKind::Config, text));
+    }
     if let Some(read_ssd) = &config.read_ssd
         && let Ok(found) = std::fs::metadata(&read_ssd.path)
         && let Some(other) = uses.insert(file_identity(&found), "the read SSD (`read_ssd.path`)".to_owned())
@@ -92,7 +103,7 @@ pub fn check_disks(config: &Config) -> Result<(), ServerError> {
 }
 
 /// What two paths to one file, or two nodes of one device, have in common.
-fn file_identity(found: &Metadata) -> (bool, u64, u64) {
+pub(crate) fn file_identity(found: &Metadata) -> (bool, u64, u64) {
     match found.file_type().is_block_device() {
         true => (true, found.rdev(), 0),
         false => (false, found.dev(), found.ino()),

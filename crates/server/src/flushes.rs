@@ -2,19 +2,19 @@
 //! beside them ended. It must not know what is flushed, or why.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::shared::{DisksOf, Flushed, Flushing};
 use lode_engine::Worth;
-use lode_engine::command::DeviceId;
 
-/// What a volume lies on, and its flushes. See the module's documentation.
+/// What each of some devices lies on, and the flushes of them. See the module's documentation.
 #[derive(Debug)]
 pub(crate) struct Flushes {
-    ssd: Option<DisksOf>,
-    backing: DisksOf,
-    under_way: HashMap<u64, (DeviceId, Flushing)>,
+    /// By device; none of one whose flushes promise nothing.
+    devices: Vec<Option<Arc<DisksOf>>>,
+    under_way: HashMap<u64, (Arc<DisksOf>, Flushing)>,
     /// Ended well, while others are under way.
-    open: Vec<(u64, DeviceId, Flushed)>,
+    open: Vec<(u64, Arc<DisksOf>, Flushed)>,
 }
 
 /// What becomes of a flush.
@@ -29,30 +29,31 @@ pub(crate) enum Verdict {
 }
 
 impl Flushes {
-    pub(crate) fn new(ssd: Option<DisksOf>, backing: DisksOf) -> Flushes {
-        Flushes { ssd, backing, under_way: HashMap::new(), open: Vec::new() }
+    pub(crate) fn new(devices: Vec<Option<DisksOf>>) -> Flushes {
+        let devices = devices.into_iter().map(|disks| disks.map(Arc::new)).collect();
+        Flushes { devices, under_way: HashMap::new(), open: Vec::new() }
     }
 
-    fn disks(&self, device: DeviceId) -> Option<&DisksOf> {
-        match device {
-            DeviceId::Ssd => self.ssd.as_ref(),
-            DeviceId::Backing => Some(&self.backing),
-            // What it holds is promised to nobody.
-            DeviceId::ReadSsd => None,
-        }
+    /// Another device comes in the place of one.
+    pub(crate) fn replace(&mut self, device: usize, disks: DisksOf) {
+        self.devices[device] = Some(Arc::new(disks));
+    }
+
+    fn disks(&self, device: usize) -> Option<&Arc<DisksOf>> {
+        self.devices.get(device)?.as_ref()
     }
 
     /// Flush `id` is sent to a device.
-    pub(crate) fn begin(&mut self, id: u64, device: DeviceId) {
-        if let Some(flushing) = self.disks(device).map(DisksOf::begin_flush) {
-            self.under_way.insert(id, (device, flushing));
+    pub(crate) fn begin(&mut self, id: u64, device: usize) {
+        if let Some(disks) = self.disks(device).map(Arc::clone) {
+            let flushing = disks.begin_flush();
+            self.under_way.insert(id, (disks, flushing));
         }
     }
 
     /// Command `id` ended. `None`: it is no flush.
     pub(crate) fn end(&mut self, id: u64, ok: bool) -> Option<Verdict> {
-        let (device, flushing) = self.under_way.remove(&id)?;
-        let disks = self.disks(device)?;
+        let (disks, flushing) = self.under_way.remove(&id)?;
         let flushed = disks.end_flush(flushing, ok);
         if !ok {
             return Some(Verdict::Failed);
@@ -61,7 +62,7 @@ impl Flushes {
         disks.note_open(true);
         let verdict = verdict(disks.worth(&flushed));
         match verdict {
-            Verdict::Open => self.open.push((id, device, flushed)),
+            Verdict::Open => self.open.push((id, disks, flushed)),
             _ => disks.note_open(false),
         }
         Some(verdict)
@@ -69,34 +70,26 @@ impl Flushes {
 
     /// An open flush that is decided now.
     pub(crate) fn next_decided(&mut self) -> Option<(u64, Verdict)> {
-        let verdict_of = |(_, device, flushed): &(u64, DeviceId, Flushed)| {
-            self.disks(*device).map_or(Verdict::Failed, |disks| verdict(disks.worth(flushed)))
-        };
-        let (at, verdict) = self
-            .open
-            .iter()
-            .enumerate()
-            .map(|(at, open)| (at, verdict_of(open)))
-            .find(|(_, verdict)| *verdict != Verdict::Open)?;
-        let (id, device, _) = self.open.swap_remove(at);
-        if let Some(disks) = self.disks(device) {
-            disks.note_open(false);
-        }
+        let verdict_of = |(_, disks, flushed): &(u64, Arc<DisksOf>, Flushed)| verdict(disks.worth(flushed));
+        let verdicts = self.open.iter().map(verdict_of).enumerate();
+        let (at, verdict) = verdicts.into_iter().find(|(_, verdict)| *verdict != Verdict::Open)?;
+        let (id, disks, _) = self.open.swap_remove(at);
+        disks.note_open(false);
         Some((id, verdict))
     }
 
     /// Changes when an open flush may be decided, or a device has failed: of any volume.
     pub(crate) fn news(&self) -> u64 {
-        self.backing.news()
+        self.devices.iter().flatten().next().map_or(0, |disks| disks.news())
     }
 
     /// Whether a device failed, this volume or another one.
-    pub(crate) fn has_failed(&self, device: DeviceId) -> bool {
-        self.disks(device).is_some_and(DisksOf::have_failed)
+    pub(crate) fn has_failed(&self, device: usize) -> bool {
+        self.disks(device).is_some_and(|disks| disks.have_failed())
     }
 
     /// A device failed this volume in another way than by a flush.
-    pub(crate) fn fail(&self, device: DeviceId) {
+    pub(crate) fn fail(&self, device: usize) {
         if let Some(disks) = self.disks(device) {
             disks.fail_file();
         }
@@ -106,15 +99,11 @@ impl Flushes {
 impl Drop for Flushes {
     /// Nobody will know how a flush ended that is still under way, so that those beside it cannot count on it.
     fn drop(&mut self) {
-        for (_, (device, flushing)) in std::mem::take(&mut self.under_way) {
-            if let Some(disks) = self.disks(device) {
-                disks.end_flush(flushing, false);
-            }
+        for (_, (disks, flushing)) in std::mem::take(&mut self.under_way) {
+            disks.end_flush(flushing, false);
         }
-        for (_, device, _) in std::mem::take(&mut self.open) {
-            if let Some(disks) = self.disks(device) {
-                disks.note_open(false);
-            }
+        for (_, disks, _) in std::mem::take(&mut self.open) {
+            disks.note_open(false);
         }
     }
 }
@@ -132,6 +121,10 @@ mod tests {
     use super::*;
     use crate::shared::Disks;
 
+    /// The device that the two have, and one whose flushes promise nothing.
+    const DISK: usize = 0;
+    const OTHER: usize = 1;
+
     /// Two volumes with files in one folder, and so on one disk.
     fn two() -> [Flushes; 2] {
         let folder = tempfile::TempDir::new().unwrap();
@@ -139,7 +132,7 @@ mod tests {
         [0, 1].map(|number| {
             let path = folder.path().join(number.to_string());
             std::fs::write(&path, "").unwrap();
-            Flushes::new(None, disks.under(&path).unwrap())
+            Flushes::new(vec![Some(disks.under(&path).unwrap()), None])
         })
     }
 
@@ -147,21 +140,21 @@ mod tests {
     fn a_flush_waits_for_the_one_beside_it() {
         for (ok, expected) in [(true, Verdict::Durable), (false, Verdict::Failed)] {
             let [mut one, mut other] = two();
-            one.begin(1, DeviceId::Backing);
-            other.begin(2, DeviceId::Backing);
+            one.begin(1, DISK);
+            other.begin(2, DISK);
             assert_eq!(other.end(2, true), Some(Verdict::Open));
             assert_eq!(other.next_decided(), None);
             assert_eq!(one.end(1, ok), Some(expected));
             assert_eq!(other.next_decided(), Some((2, expected)));
-            assert_eq!((other.next_decided(), other.has_failed(DeviceId::Backing)), (None, !ok));
+            assert_eq!((other.next_decided(), other.has_failed(DISK)), (None, !ok));
         }
     }
 
     #[test]
     fn a_flush_whose_end_nobody_will_know_has_failed() {
         let [mut one, mut other] = two();
-        one.begin(1, DeviceId::Backing);
-        other.begin(2, DeviceId::Backing);
+        one.begin(1, DISK);
+        other.begin(2, DISK);
         assert_eq!(other.end(2, true), Some(Verdict::Open));
         drop(one);
         assert_eq!(other.next_decided(), Some((2, Verdict::Failed)));
@@ -170,7 +163,7 @@ mod tests {
     #[test]
     fn other_commands_and_the_read_ssd_are_none_of_its_business() {
         let [mut one, _] = two();
-        one.begin(1, DeviceId::ReadSsd);
+        one.begin(1, OTHER);
         assert_eq!((one.end(1, true), one.end(7, false)), (None, None));
     }
 }

@@ -6,9 +6,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use lode_engine::EngineConfig;
-use lode_format::{CacheId, DeviceLayout, Directory, ExtentLayout, PAGE_BYTES, ReadSsdLabel, Superblock};
+use lode_format::{
+    CacheId, DeviceLayout, Directory, ExtentLayout, PAGE_BYTES, PairLabel, ReadSsdLabel, Superblock,
+};
 use lode_media::{MediaFile, OpenOptions};
 use lode_policy::{Quota, SchemeInfo};
+use lode_store::pair::{MEMBERS, PairDevice, probe_pair};
 use lode_store::{self as engine_store, Store};
 use lode_types::BlockSize;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -16,6 +19,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 use crate::config::Size;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::files::file_identity;
 use crate::sync_device::FileDevice;
 
 const MIB: u64 = 1 << 20;
@@ -57,8 +61,10 @@ pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, Server
 /// What [`format()`] would make of a device.
 #[derive(Clone, Debug)]
 pub struct FormatPlan {
-    /// Bytes of the device.
+    /// Bytes of the device, or of the pair.
     pub device_bytes: u64,
+    /// Where on each device the first of them is.
+    pub start_bytes: u64,
     /// How it is divided.
     pub layout: DeviceLayout,
     /// The file does not exist yet.
@@ -102,6 +108,15 @@ impl FormatPlan {
 /// As [`format()`].
 pub fn plan_format(path: &Path, options: &FormatOptions) -> Result<FormatPlan, ServerError> {
     let (device_bytes, creates) = look(path, options.create_bytes, options.force)?;
+    plan_of(path, device_bytes, creates, options)
+}
+
+fn plan_of(
+    path: &Path,
+    device_bytes: u64,
+    creates: bool,
+    options: &FormatOptions,
+) -> Result<FormatPlan, ServerError> {
     check_sizes(path, device_bytes, options)?;
     let extent_bytes = options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(device_bytes));
     let layout = DeviceLayout::new(device_bytes, extent_bytes, options.block).map_err(|error| {
@@ -112,7 +127,82 @@ pub fn plan_format(path: &Path, options: &FormatOptions) -> Result<FormatPlan, S
         of_copies("superblock, 2 copies", DeviceLayout::superblock(0), PAGE_BYTES as u64),
         of_copies("directory, 2 copies", DeviceLayout::directory(0), Directory::COPY_BYTES as u64),
     ];
-    Ok(FormatPlan { device_bytes, layout, creates, writes })
+    Ok(FormatPlan { device_bytes, start_bytes: 0, layout, creates, writes })
+}
+
+/// Makes a pair of two devices or files. Files that this call created do not outlive a failure. `create_bytes` of the options are each
+/// one's.
+///
+/// # Errors
+/// As [`format()`]; [`ServerErrorKind::Config`] when they are one device.
+pub fn format_pair(paths: [&Path; MEMBERS], options: &FormatOptions) -> Result<Superblock, ServerError> {
+    let mut created = Vec::new();
+    let outcome = create_and_format(paths, options, &mut created);
+    if outcome.is_err() {
+        // The error that matters is the first one; a file left behind is harmless.
+        created.iter().for_each(|path| _ = fs::remove_file(path));
+    }
+    outcome
+}
+
+fn create_and_format<'p>(
+    paths: [&'p Path; MEMBERS],
+    options: &FormatOptions,
+    created: &mut Vec<&'p Path>,
+) -> Result<Superblock, ServerError> {
+    refuse_same(paths)?;
+    if let Some(size_bytes) = options.create_bytes {
+        check_sizes(paths[0], of_pair(size_bytes), options)?;
+        for path in paths {
+            if create(path, size_bytes)? {
+                created.push(path);
+            }
+        }
+    }
+    let open = |path| open(path, options.create_bytes, options.force);
+    let files = [open(paths[0])?, open(paths[1])?];
+    let smaller = files[0].size_bytes().min(files[1].size_bytes());
+    check_sizes(paths[0], of_pair(smaller), options)?;
+    let fault = |error| {
+        let [one, other] = paths.map(Path::display);
+        ServerError::store(format!("Cannot format {one} and {other}"), error)
+    };
+    let devices = [FileDevice(&files[0]), FileDevice(&files[1])];
+    let pair =
+        PairDevice::format(devices, random_id()?, options.block, options.extent_bytes).map_err(fault)?;
+    let devices = [Some(FileDevice(&files[0])), Some(FileDevice(&files[1]))];
+    Store::probe(&mut PairDevice::new(pair, devices)).map_err(fault)
+}
+
+/// Finds out what [`format_pair()`] would do, and writes nothing. The layout is that of the pair, behind the labels.
+///
+/// # Errors
+/// As [`format_pair()`].
+pub fn plan_pair(paths: [&Path; MEMBERS], options: &FormatOptions) -> Result<FormatPlan, ServerError> {
+    refuse_same(paths)?;
+    let look = |path| look(path, options.create_bytes, options.force);
+    let [(one, creates_one), (other, creates_other)] = [look(paths[0])?, look(paths[1])?];
+    let mut plan = plan_of(paths[0], of_pair(one.min(other)), creates_one || creates_other, options)?;
+    plan.start_bytes = PairLabel::DATA_START_BYTES;
+    plan.writes.iter_mut().for_each(|(_, first, _)| *first += PairLabel::DATA_START_BYTES);
+    plan.writes.insert(0, ("label, 2 copies", DeviceLayout::superblock(0), 2 * PAGE_BYTES as u64));
+    Ok(plan)
+}
+
+/// Bytes that a pair of SSDs of so many bytes has.
+fn of_pair(device_bytes: u64) -> u64 {
+    device_bytes.saturating_sub(PairLabel::DATA_START_BYTES) / PAGE_BYTES as u64 * PAGE_BYTES as u64
+}
+
+fn refuse_same(paths: [&Path; MEMBERS]) -> Result<(), ServerError> {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| file_identity(&found));
+    let is_same = paths[0] == paths[1]
+        || identity(paths[0]).is_some_and(|one| identity(paths[1]).is_some_and(|other| one == other));
+    if is_same {
+        let text = format!("{} is the same device; a pair is two SSDs", paths[1].display());
+        return Err(ServerError::new(ServerErrorKind::Config, text));
+    }
+    Ok(())
 }
 
 /// Finds out what [`format_read_ssd()`] would do, and writes nothing: bytes of the device, and whether the file is to be made.
@@ -269,10 +359,15 @@ fn allocate(mut file: &File, size_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-fn refuse_if_used(path: &Path, file: &MediaFile, device: &mut FileDevice<'_>) -> Result<(), ServerError> {
-    let found = match (Store::probe(device), engine_store::probe_read_ssd(device)) {
-        (Ok(superblock), _) => Some(format!("Lodestore cache {}", superblock.cache)),
-        (_, Ok(label)) => Some(format!("Lodestore read SSD {}", label.id)),
+fn refuse_if_used(
+    path: &Path,
+    file: &MediaFile,
+    device: &mut FileDevice<&MediaFile>,
+) -> Result<(), ServerError> {
+    let found = match (Store::probe(device), engine_store::probe_read_ssd(device), probe_pair(device)) {
+        (Ok(superblock), _, _) => Some(format!("Lodestore cache {}", superblock.cache)),
+        (_, Ok(label), _) => Some(format!("Lodestore read SSD {}", label.id)),
+        (_, _, Ok(label)) => Some(format!("an SSD of Lodestore pair {}", label.pair)),
         _ => file.identify()?.map(str::to_owned),
     };
     let Some(found) = found else { return Ok(()) };

@@ -2,12 +2,14 @@
 //! asks, or what answers look like.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use crate::commands::PROTOCOL;
 use crate::identity::LastEnd;
 use crate::messages::ToShard;
+use crate::pair::ServedPair;
 use crate::sharing::SharedView;
 use crate::status::{CacheView, ReadSsdView, Status, VmView};
 use crate::threads::Messenger;
@@ -22,6 +24,7 @@ pub(crate) struct Host {
     pub last_end: LastEnd,
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
+    pub pair: Option<Arc<ServedPair>>,
     pub start: Instant,
     /// VM number `i` is volume `i / shards.len()` of shard `i % shards.len()`.
     pub shards: Vec<Messenger>,
@@ -46,7 +49,10 @@ impl Host {
             uptime_s: self.start.elapsed().as_secs(),
             pool_bytes: lode_types::pool_bytes(),
             last_end: self.last_end,
-            cache: self.cache.clone(),
+            cache: self
+                .cache
+                .clone()
+                .map(|cache| CacheView { pair: self.pair.as_ref().map(|pair| pair.view()), ..cache }),
             read_ssd: self.read_ssd.clone(),
             danger_zone: Vec::new(),
             vms,

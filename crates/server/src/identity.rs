@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lode_format::{CacheId, Superblock};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ struct Remembered {
     uuid: String,
     epoch: u64,
     ssd: PathBuf,
+    /// The generation of the labels of a pair of SSDs; none where there is one SSD.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pair_generation: Option<u64>,
     /// The latest run; none in files of older versions.
     run: Option<DaemonRun>,
     /// A VM that is getting another name; none in files of older versions.
@@ -121,6 +125,8 @@ pub(crate) struct Known {
     pub backings: Backings,
     pub seen: SeenDisks,
     pub run: Option<DaemonRun>,
+    /// Of a pair of SSDs, the generation of its labels.
+    pub pair_generation: Option<u64>,
     /// Which names a VM has in which places is not known: it was getting another one.
     pub renaming: Option<NewName>,
 }
@@ -152,6 +158,13 @@ fn move_name<T>(map: &mut BTreeMap<String, T>, name: &str, other: &str) {
     if let Some(value) = value.filter(|_| !map.contains_key(name)) {
         map.insert(name.to_owned(), value);
     }
+}
+
+/// Held while a state file is read and replaced: several threads note what they know.
+static NOTING: Mutex<()> = Mutex::new(());
+
+fn noting() -> MutexGuard<'static, ()> {
+    NOTING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state file of one cache.
@@ -205,8 +218,18 @@ impl StateFile {
             // Somebody else wrote to it since, perhaps on this boot.
             (run.all_durable, run.written_boot) = (false, None);
         }
-        let Remembered { backings, seen, renaming, .. } = remembered;
-        Ok(Known { backings, seen, run, renaming })
+        let Remembered { backings, seen, renaming, pair_generation, .. } = remembered;
+        Ok(Known { backings, seen, run, renaming, pair_generation })
+    }
+
+    /// What is remembered of the labels of a pair of SSDs, if it is this one.
+    pub(crate) fn pair_generation(&self, pair: &str) -> Result<Option<u64>, ServerError> {
+        Ok(self.read()?.filter(|remembered| remembered.uuid == pair).and_then(|known| known.pair_generation))
+    }
+
+    /// The labels of the pair of SSDs are of this generation, or a later one that is known already.
+    pub(crate) fn note_pair(&self, generation: u64) -> Result<(), ServerError> {
+        self.note(|remembered| remembered.pair_generation = remembered.pair_generation.max(Some(generation)))
     }
 
     /// Refuses to go without an SSD where there was one.
@@ -226,8 +249,10 @@ impl StateFile {
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
     pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock, known: Known) -> Result<(), ServerError> {
         let (uuid, epoch) = (now.cache.to_string(), now.epoch);
-        let Known { backings, seen, run, renaming } = known;
-        self.write(&Remembered { uuid, epoch, ssd: ssd.path.clone(), run, renaming, backings, seen })
+        let Known { backings, seen, run, renaming, pair_generation } = known;
+        let ssd = ssd.path.clone();
+        let _alone = noting();
+        self.write(&Remembered { uuid, epoch, ssd, pair_generation, run, renaming, backings, seen })
     }
 
     /// Remembers something more of the run.
@@ -240,6 +265,7 @@ impl StateFile {
     }
 
     fn note(&self, note: impl FnOnce(&mut Remembered)) -> Result<(), ServerError> {
+        let _alone = noting();
         let Some(mut remembered) = self.read()? else { return Ok(()) };
         note(&mut remembered);
         self.write(&remembered)
@@ -268,7 +294,8 @@ impl StateFile {
         self.note(|remembered| {
             let (backings, seen) =
                 (std::mem::take(&mut remembered.backings), std::mem::take(&mut remembered.seen));
-            let mut known = Known { backings, seen, run: remembered.run.take(), renaming: None };
+            let run = remembered.run.take();
+            let mut known = Known { backings, seen, run, ..Known::default() };
             known.settle_name(name, other);
             (remembered.backings, remembered.seen) = (known.backings, known.seen);
             (remembered.run, remembered.renaming) = (known.run, None);

@@ -40,6 +40,7 @@ mod membership;
 mod memory;
 mod messages;
 mod metrics;
+mod pair;
 mod read_ssd;
 mod records;
 mod request_cost;
@@ -66,19 +67,22 @@ pub use check::{
     is_cache,
 };
 pub use client::{
-    Divided, KeysSet, LatestEvents, MembershipChanged, Released, Stopped, add_vm, cancel_drain, divide,
-    drain, drain_for_migration, events, release_vm, reload, remove_served_vm, rename_vm, resume_vm, set_keys,
-    status, stop,
+    Divided, KeysSet, LatestEvents, MembershipChanged, Released, Stopped, add_device, add_vm, cancel_drain,
+    devices, divide, drain, drain_for_migration, events, release_vm, reload, remove_device, remove_served_vm,
+    rename_vm, replace_device, resume_vm, set_keys, status, stop,
 };
 pub use commands::{MAX_EVENTS, PROTOCOL};
 pub use config::Config;
 pub use danger::warnings;
 pub use error::{ServerError, ServerErrorKind};
 pub use files::check_disks;
-pub use format::{FormatOptions, FormatPlan, format, format_read_ssd, plan_format, plan_read_ssd};
+pub use format::{
+    FormatOptions, FormatPlan, format, format_pair, format_read_ssd, plan_format, plan_pair, plan_read_ssd,
+};
 pub use latency::LATENCY_BOUNDS_US;
 pub use lode_engine::Memory;
 pub use memory::{HostMemory, VmMemory, host_memory};
+pub use pair::{MemberState, MemberView, PairView, add_member, members, remove_member, replace_member};
 pub use records::describe_records;
 pub use serve::serve;
 pub use sidecar::path_of as sidecar_path;

@@ -6,12 +6,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use lode_engine::{EngineConfig, Memory};
-use lode_format::{DeviceLayout, ExtentLayout};
+use lode_format::{DeviceLayout, ExtentLayout, PairLabel};
 use lode_policy::{Quota, Settings};
 use lode_types::{BlockSize, Level};
 use rustix::fs::{major, minor};
 
-use crate::config::{Config, Size};
+use crate::config::{Config, Size, SsdConfig};
 use crate::division::{HostFrames, frames_of_host, largest};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::records::records_bytes;
@@ -61,7 +61,7 @@ pub struct HostMemory {
 /// When a VM's scheme is refused.
 pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
     let block = BlockSize::KIB_4;
-    let ssd_bytes = config.ssd.as_ref().and_then(|ssd| size_unopened(&ssd.path)).unwrap_or(0);
+    let ssd_bytes = config.ssd.as_ref().and_then(size_of_ssd).unwrap_or(0);
     let extent = ExtentLayout::new(DeviceLayout::suitable_extent_bytes(ssd_bytes), block);
     let extent_places = extent.map_or(1, |extent| extent.slots);
     let (mut engines, mut vms, mut begins, mut together_blocks) = (Vec::new(), Vec::new(), Vec::new(), 0);
@@ -90,6 +90,14 @@ pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
         records_bytes: volumes * records_bytes(),
         has_bytes: memory_of_host(),
     })
+}
+
+/// Bytes of the cache SSD, or of what the two of a pair hold.
+fn size_of_ssd(ssd: &SsdConfig) -> Option<u64> {
+    let bytes = size_unopened(&ssd.path)?;
+    let Some(mirror) = &ssd.mirror else { return Some(bytes) };
+    let smaller = size_unopened(mirror).map_or(bytes, |mirror| mirror.min(bytes));
+    Some(smaller.saturating_sub(PairLabel::DATA_START_BYTES))
 }
 
 fn blocks_of(share: Quota) -> u64 {

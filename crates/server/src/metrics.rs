@@ -1,6 +1,8 @@
 //! What a scrape of the daemon says, in OpenMetrics text. `docs/metrics.md` has the table of all names. It must not know how a
 //! status is gathered, or who scrapes.
 
+mod pair;
+
 use std::fmt::{self, Write};
 
 use lode_policy::LevelCounts;
@@ -147,15 +149,19 @@ fn describe_host(status: &Status) -> Vec<(&'static str, String)> {
 
 /// All families, in the order of a scrape.
 fn families() -> Vec<Family> {
-    let of = |(name, about, samples)| Family { name, about, samples };
-    let all = host_families()
-        .into_iter()
-        .chain(service_families())
-        .chain(write_back_families())
-        .chain(content_families())
-        .chain(sharing_families())
-        .chain(decision_families());
-    all.chain(device_families()).chain(trouble_families()).chain(time_families()).map(of).collect()
+    let families = [
+        host_families(),
+        service_families(),
+        write_back_families(),
+        content_families(),
+        sharing_families(),
+        decision_families(),
+        pair::pair_families(),
+        device_families(),
+        trouble_families(),
+        time_families(),
+    ];
+    families.into_iter().flatten().map(|(name, about, samples)| Family { name, about, samples }).collect()
 }
 
 type Row = (&'static str, &'static str, Samples);

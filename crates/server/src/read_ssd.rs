@@ -21,7 +21,7 @@ pub(crate) struct ReadSsd {
 impl ReadSsd {
     /// Opens the read SSD of a configuration, if it names one.
     pub(crate) fn find(config: &Config) -> Result<Option<ReadSsd>, ServerError> {
-        let Some(SsdConfig { path, uuid }) = &config.read_ssd else { return Ok(None) };
+        let Some(SsdConfig { path, uuid, .. }) = &config.read_ssd else { return Ok(None) };
         let device = path.display();
         let file = open_patiently(path, &OpenOptions::default()).map_err(|fault| {
             ServerError::because(ServerErrorKind::Media, "Cannot open the read SSD (`read_ssd.path`)", fault)

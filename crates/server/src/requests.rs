@@ -12,19 +12,14 @@ use crate::events::EventKind;
 use crate::guard::guarded;
 use crate::host::ANSWER_LIMIT;
 use crate::messages::{LiveKeys, ToShard};
+use crate::pair::PairView;
 use crate::status::Status;
 
 impl Control {
     /// Answers a request other than a stop. None: the session waits until what it asks for is done.
     pub(crate) fn answer(&mut self, mut session: Session, request: ControlRequest) -> Option<Session> {
         let answer = match request {
-            ControlRequest::Reload {}
-            | ControlRequest::VmSet { .. }
-            | ControlRequest::VmAdd { .. }
-            | ControlRequest::VmRemove { .. }
-            | ControlRequest::VmRename { .. }
-            | ControlRequest::VmRelease { .. }
-            | ControlRequest::VmResume { .. } => return self.ask_change(Some(session), request),
+            change if change.changes() => return self.ask_change(Some(session), change),
             // The largest answer goes out as it is made.
             ControlRequest::Status {} => {
                 let status = guarded(|| self.host.status().map(|status| self.with_sidecars(status)));
@@ -55,9 +50,18 @@ impl Control {
             ControlRequest::Divide {} => {
                 self.sharing.divide_now(&self.host, Instant::now()).map(|moving| json!({ "moving": moving }))
             }
+            ControlRequest::DeviceList {} => Ok(json!(self.devices())),
             ControlRequest::Events { after, vm, most } => self.events_after(after, vm.as_deref(), most),
             _ => Err("This is answered elsewhere".to_owned()),
         }
+    }
+
+    /// The cache SSDs, and how they stand; none without.
+    fn devices(&self) -> Option<PairView> {
+        let pair = self.host.pair.as_ref().map(|pair| pair.view());
+        pair.or_else(|| {
+            Some(PairView::single(&self.host.cache.as_ref()?.uuid, &self.config.ssd.as_ref()?.path))
+        })
     }
 
     /// Does something that changes who is served how, unless a defect of the program ended that.

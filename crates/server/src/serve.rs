@@ -21,7 +21,7 @@ use crate::host::Host;
 use crate::identity::StateFile;
 use crate::listen::Listener;
 use crate::members::{Member, Members};
-use crate::membership::{Changes, Parts};
+use crate::membership::{Changes, Parts, resume_device};
 use crate::scrape::ScrapeThread;
 use crate::sharing::{Sharing, Started, TableMemory};
 use crate::space::{Space, SpaceOfShard};
@@ -49,7 +49,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     // Before anything on the SSD changes. Clients that come early wait for the recovery.
     let endpoints = open_endpoints(config, &start.exports())?;
     let scraped = config.metrics.as_ref().map(Listener::open).transpose()?;
-    let recovered = start.recover()?;
+    let recovered = recover(config, start)?;
     warn_of(config);
     let keeps_records_of = recovered.keeps_records_of.clone();
     let (records, serves_all) = (recovered.records.clone(), recovered.serves_all);
@@ -63,8 +63,9 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
             (run.served, run.keeps_records_of) = (true, keeps_records_of);
         })?;
     }
-    let parts = Arc::clone(&control.parts);
+    let (parts, pair) = (Arc::clone(&control.parts), control.host.pair.clone());
     let EndOfService { tags, disks, outcome } = control.run();
+    pair.iter().for_each(|pair| pair.close());
     parts.claims.end(&disks);
     outcome?;
     // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
@@ -74,6 +75,24 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
         records.remove(&[], &tags);
     }
     Ok(())
+}
+
+/// Recovers what the SSD holds. When one of a pair fails on the way it is dropped, and everything is looked for again on the other
+/// one: what was found on the one that failed is believed no more.
+fn recover(config: &Config, start: Start<'_>) -> Result<Recovered, ServerError> {
+    let before = start.pair_generation();
+    let error = match start.recover() {
+        Ok(recovered) => return Ok(recovered),
+        Err(error) if before.is_none() => return Err(error),
+        Err(error) => error,
+    };
+    match Start::plan(config) {
+        Ok(start) if start.pair_generation() > before => {
+            tracing::warn!("The start begins again without the SSD of the pair that failed: {error}");
+            start.recover()
+        }
+        _ => Err(error),
+    }
 }
 
 /// What the control thread listens on.
@@ -95,6 +114,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
     let members = members(&recovered.vms);
     let events = Events::default();
     let sharing = begin_sharing(config, &recovered, &events);
+    recovered.pair.iter().for_each(|pair| pair.connect(events.clone()));
     let Divided { broker, ssd, .. } = recovered.divided;
     let space = Arc::new(Space::new(broker, ssd, events.clone()));
     let shards = start_shards(config, recovered.vms, &space, &members, &events)?;
@@ -107,6 +127,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         last_end: recovered.last_end,
         cache: recovered.superblock.as_ref().map(view),
         read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
+        pair: recovered.pair,
         start: now,
         shards: shards.iter().map(ShardThread::messenger).collect(),
         sharing: sharing.view(),
@@ -121,6 +142,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         block: recovered.superblock.as_ref().map_or(BlockSize::KIB_4, |superblock| superblock.block),
         extent_places: recovered.extent_places,
     };
+    resume_device(&parts);
     Ok(Control {
         parts: Arc::new(parts),
         changes,
@@ -222,6 +244,7 @@ fn view(superblock: &Superblock) -> CacheView {
         epoch: superblock.epoch,
         device_bytes: superblock.device_bytes,
         block_bytes: superblock.block.bytes(),
+        pair: None,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::intake::take_requests;
 use crate::listen::peer;
 use crate::lookups::Lookup;
 use crate::messages::{NewConnection, ToShard};
+use crate::pair::FileChange;
 use crate::start::Prepared;
 use crate::status::VmView;
 use crate::vm_log::VmLog;
@@ -346,6 +347,10 @@ impl Shard {
             FILE => {
                 let id = done.token & ((1 << VOLUME_SHIFT) - 1);
                 let at = (done.token >> VOLUME_SHIFT) as usize;
+                // An SSD that was given up may answer when its volume is gone.
+                if !self.volumes.has(at) {
+                    return;
+                }
                 match self.volumes[at].is_stopped() {
                     true => {
                         self.due.insert(at);
@@ -465,6 +470,7 @@ impl Shard {
             return self.volumes[at].forget_decided();
         }
         self.guard(at, Volume::note_shared_devices);
+        self.change_files(at);
         self.put_up_fence(at);
         self.guard(at, Volume::ask_for_space);
         while let Some(Some((id, file, command))) = self.guard(at, Volume::next_command) {
@@ -477,6 +483,19 @@ impl Shard {
         let now_ns = self.clock(Instant::now());
         while let Some(Some(done)) = self.guard(at, |volume| volume.next_answer(now_ns)) {
             self.answer(done);
+        }
+    }
+
+    /// Opens and closes files of a pair of SSDs.
+    fn change_files(&mut self, at: usize) {
+        while let Some(Some(change)) = self.guard(at, Volume::next_file_change) {
+            match change {
+                FileChange::Close(file) => self.driver.remove_file(file),
+                FileChange::Open(member, file) => {
+                    let file = self.driver.add_file(file);
+                    self.guard(at, |volume| volume.file_opened(member, file));
+                }
+            }
         }
     }
 

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use lode_engine::{EndedFlush, FlushTicket, SharedDevice, Worth};
 use lode_media::{Waker, disks_under};
 
+use crate::error::{ServerError, ServerErrorKind};
+
 /// One disk, or the whole of a file that several volumes use.
 #[derive(Debug, Default)]
 struct Disk {
@@ -45,6 +47,19 @@ impl Disks {
         let numbers = disks_under(path)?;
         let disks = numbers.into_iter().map(|number| Arc::clone(self.by_number.entry(number).or_default()));
         Ok(DisksOf { file: Arc::default(), disks: disks.collect(), news: Arc::clone(&self.news) })
+    }
+
+    /// The same, with an error in words.
+    pub(crate) fn under_path(&mut self, path: &Path) -> Result<DisksOf, ServerError> {
+        self.under(path).map_err(|error| {
+            let what = format!("Cannot find out on which disk {} is", path.display());
+            ServerError::because(ServerErrorKind::Media, what, error)
+        })
+    }
+
+    /// Something that lies on no disk of its own, such as a pair of SSDs, whose members do.
+    pub(crate) fn under_nothing(&self) -> DisksOf {
+        DisksOf { file: Arc::default(), disks: Vec::new(), news: Arc::clone(&self.news) }
     }
 }
 
@@ -100,7 +115,7 @@ impl DisksOf {
             wakes |= disk.open.load(Ordering::Acquire) > 0;
         }
         if wakes {
-            self.wake_all();
+            self.tell_all();
         }
         Flushed(ended)
     }
@@ -129,7 +144,7 @@ impl DisksOf {
     pub(crate) fn fail_file(&self) {
         if !self.file.has_failed.swap(true, Ordering::AcqRel) {
             self.file.device().fail();
-            self.wake_all();
+            self.tell_all();
         }
     }
 
@@ -138,7 +153,8 @@ impl DisksOf {
         self.all().any(|disk| disk.has_failed.load(Ordering::Acquire))
     }
 
-    fn wake_all(&self) {
+    /// Wakes all who are to hear of something new.
+    pub(crate) fn tell_all(&self) {
         self.news.count.fetch_add(1, Ordering::AcqRel);
         let wakers = self.news.wakers.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         wakers.iter().for_each(Waker::wake);

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use lode_engine::command::{CommandKind, MediaError};
 use lode_engine::{SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
-use lode_media::MediaFile;
 use lode_store::DirectoryOutput;
 
 use crate::events::{EventKind, Events};
 use crate::guard::guarded;
 use crate::messages::ToShard;
 use crate::shared::DisksOf;
+use crate::ssd::SsdMedia;
 use crate::threads::Messenger;
 
 /// How often it is looked whether flushes beside that of the directory have ended.
@@ -21,7 +21,7 @@ const WORTH_TICK: Duration = Duration::from_millis(2);
 /// The SSD whose directory says who has which extents.
 #[derive(Clone)]
 pub(crate) struct DirectorySsd {
-    pub file: MediaFile,
+    pub media: SsdMedia,
     pub disks: DisksOf,
 }
 
@@ -200,13 +200,13 @@ fn carry_out(ssd: &DirectorySsd, output: DirectoryOutput) -> Result<(), String> 
     }
     match output {
         DirectoryOutput::Write { offset_bytes, buf } => {
-            let outcome = ssd.file.run_now(&mut CommandKind::write(offset_bytes, buf));
-            outcome.map(drop).map_err(|error| words("a write", error))
+            let outcome = run_now(ssd, CommandKind::write(offset_bytes, buf));
+            outcome.map_err(|error| words("a write", error))
         }
         DirectoryOutput::Flush => {
             // Nothing may fail between its begin and its end, which others on the device wait for.
             let flushing = ssd.disks.begin_flush();
-            let outcome = ssd.file.run_now(&mut CommandKind::Flush);
+            let outcome = run_now(ssd, CommandKind::Flush);
             let flushed = ssd.disks.end_flush(flushing, outcome.is_ok());
             outcome.map_err(|error| words("a flush", error))?;
             loop {
@@ -218,6 +218,14 @@ fn carry_out(ssd: &DirectorySsd, output: DirectoryOutput) -> Result<(), String> 
                 }
             }
         }
+    }
+}
+
+/// Carries a write or flush out on the SSD, and of a pair on both.
+fn run_now(ssd: &DirectorySsd, mut kind: CommandKind) -> Result<(), MediaError> {
+    match &ssd.media {
+        SsdMedia::One(file) => file.run_now(&mut kind).map(drop),
+        SsdMedia::Pair(pair) => pair.run_now(&kind),
     }
 }
 
@@ -236,7 +244,7 @@ mod tests {
     use std::time::Instant;
 
     use lode_format::CacheId;
-    use lode_media::OpenOptions;
+    use lode_media::{MediaFile, OpenOptions};
     use lode_store::{DirectoryChange, Store, StoreView, VolumeSpec};
     use lode_types::BlockSize;
 
@@ -268,7 +276,7 @@ mod tests {
         };
         let options = OpenOptions { write: can_write, create_size: None, ..options };
         let file = MediaFile::open(path, &options).unwrap();
-        let ssd = DirectorySsd { file, disks: Disks::default().under(path).unwrap() };
+        let ssd = DirectorySsd { media: SsdMedia::One(file), disks: Disks::default().under(path).unwrap() };
         let mut broker = SpaceBroker::new(0, Some(store.into_directory()));
         broker.join(VM, Some(change.volume), 0);
         let space = Arc::new(Space::new(broker, Some(ssd.clone()), Events::default()));

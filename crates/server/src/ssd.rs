@@ -2,9 +2,11 @@
 //! it. It must not know what volumes are for.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use lode_format::VolumeTag;
+use lode_format::{Superblock, VolumeTag};
 use lode_media::{MediaFile, OpenOptions};
+use lode_store::pair::probe_pair;
 use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec, probe_read_ssd};
 use tracing::{info, warn};
 
@@ -14,14 +16,72 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::open_patiently;
 use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
+use crate::pair::{CacheDevice, MemberDisks, PairFiles, ServedPair, find_pair};
 use crate::records::Records;
+use crate::shared::{Disks, DisksOf};
 use crate::sidecar::claims::give_up;
 use crate::sidecar::decide::Seen;
 use crate::sync_device::FileDevice;
 
-/// A cache SSD that is the right one, and has not been changed yet.
+/// What a cache is on, open.
+pub(crate) enum SsdFiles {
+    One(MediaFile),
+    Pair(Box<PairFiles>),
+}
+
+/// What a cache is served from.
+#[derive(Clone)]
+pub(crate) enum SsdMedia {
+    One(MediaFile),
+    Pair(Arc<ServedPair>),
+}
+
+impl SsdMedia {
+    /// The pair, if it is one.
+    pub(crate) fn pair(&self) -> Option<Arc<ServedPair>> {
+        match self {
+            SsdMedia::One(_) => None,
+            SsdMedia::Pair(pair) => Some(Arc::clone(pair)),
+        }
+    }
+}
+
+impl SsdFiles {
+    /// All of it as one device.
+    pub(crate) fn device(&self) -> CacheDevice {
+        match self {
+            SsdFiles::One(file) => CacheDevice::One(FileDevice(file.clone())),
+            SsdFiles::Pair(files) => CacheDevice::Pair(Box::new(files.device())),
+        }
+    }
+
+    /// Where it is, for people.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            SsdFiles::One(file) => file.path(),
+            SsdFiles::Pair(files) => files.first_path(),
+        }
+    }
+
+    /// The generation of its labels, if it is a pair.
+    pub(crate) fn pair_generation(&self) -> Option<u64> {
+        match self {
+            SsdFiles::One(_) => None,
+            SsdFiles::Pair(files) => Some(files.pair.generation),
+        }
+    }
+
+    fn is_direct(&self) -> bool {
+        match self {
+            SsdFiles::One(file) => file.is_direct(),
+            SsdFiles::Pair(files) => files.files.iter().flatten().all(MediaFile::is_direct),
+        }
+    }
+}
+
+/// A cache SSD, or a pair of them, that is the right one, and has not been changed yet.
 pub(crate) struct FoundSsd<'c> {
-    pub file: MediaFile,
+    pub files: SsdFiles,
     pub view: StoreView,
     /// Where journal records outlive the daemon.
     pub records: Records,
@@ -38,36 +98,22 @@ pub(crate) struct FoundSsd<'c> {
 
 /// The cache SSD in its new run.
 pub(crate) struct OpenSsd {
-    pub file: MediaFile,
+    pub media: SsdMedia,
+    /// What it lies on.
+    pub disks: DisksOf,
     pub store: Store,
     pub records: Records,
+    device: CacheDevice,
 }
 
 impl<'c> FoundSsd<'c> {
     /// Opens the SSD of a configuration, if it names one, and looks at what it holds.
     pub(crate) fn find(config: &'c Config) -> Result<Option<FoundSsd<'c>>, ServerError> {
         let Some(ssd) = &config.ssd else { return StateFile::of(config).check_absence().map(|()| None) };
-        let path = ssd.path.display();
-        let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
-            ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
-        })?;
-        let superblock = Store::probe(&mut FileDevice(&file)).map_err(|error| match error.kind() {
-            StoreErrorKind::NotACache if probe_read_ssd(&mut FileDevice(&file)).is_ok() => {
-                let what = format!("{path} is a read SSD; are `ssd.path` and `read_ssd.path` exchanged?");
-                ServerError::because(ServerErrorKind::Store, what, error)
-            }
-            StoreErrorKind::NotACache => {
-                let what = format!(
-                    "{path} holds no cache that can be read; correct `ssd.path`, or if the device is new run `lode \
-                     format {path}` first"
-                );
-                ServerError::because(ServerErrorKind::Store, what, error)
-            }
-            _ => ServerError::store(path, error),
-        })?;
+        let (files, superblock) = open_ssd(config, ssd)?;
         // Before anything more is read of it: what another cache holds would only confuse.
         let known = StateFile::of(config).check(ssd, &superblock)?;
-        let mut view = StoreView::read(&mut FileDevice(&file))
+        let mut view = StoreView::read(&mut files.device())
             .map_err(|error| ServerError::store(ssd.path.display(), error))?;
         let (mut known, mut is_renamed) = (known, false);
         let renaming = known.renaming.clone();
@@ -83,15 +129,17 @@ impl<'c> FoundSsd<'c> {
         let kept = known.run.as_ref().map_or(&[][..], |run| &run.keeps_records_of);
         let expects = |name: &str| last_end == LastEnd::Killed && kept.iter().any(|one| one == name);
         records.offer(&mut view, before, expects);
-        if known.run.as_ref().is_some_and(|run| run.left_all_durable(records.boot_text())) {
+        // What one member of a pair has of the time before a power cut the other one may lack.
+        let is_one = matches!(files, SsdFiles::One(_));
+        if is_one && known.run.as_ref().is_some_and(|run| run.left_all_durable(records.boot_text())) {
             view.count_as_durable();
         }
-        Ok(Some(FoundSsd { file, view, records, last_end, known, renaming, is_renamed, config, ssd }))
+        Ok(Some(FoundSsd { files, view, records, last_end, known, renaming, is_renamed, config, ssd }))
     }
 
     /// Refuses volumes for which a new run would have no room, or which would lose something.
     pub(crate) fn check(&self, specs: &[VolumeSpec]) -> Result<(), ServerError> {
-        let outcome = self.view.check(&mut FileDevice(&self.file), specs);
+        let outcome = self.view.check(&mut self.files.device(), specs);
         outcome.map_err(|error| ServerError::store(self.ssd.path.display(), error))
     }
 
@@ -127,7 +175,7 @@ impl<'c> FoundSsd<'c> {
 
     /// Blocks of a volume that are newer than its disk.
     pub(crate) fn dirty_blocks(&self, name: &str) -> Result<u64, String> {
-        let counts = self.view.count_blocks(&mut FileDevice(&self.file), name);
+        let counts = self.view.count_blocks(&mut self.files.device(), name);
         counts.map(|counts| counts.dirty).map_err(|error| error.to_string())
     }
 
@@ -141,7 +189,7 @@ impl<'c> FoundSsd<'c> {
             let disk = self.known.backings.get(&name);
             let serves_it = |vm: &&VmConfig| disk.is_some() && self.known.backings.get(&vm.name) == disk;
             let heir = self.config.vms.iter().find(serves_it);
-            let dirty = match (self.view.count_blocks(&mut FileDevice(&self.file), &name), heir) {
+            let dirty = match (self.view.count_blocks(&mut self.files.device(), &name), heir) {
                 (Ok(counts), _) => counts.dirty,
                 (Err(error), None) => {
                     warn!("The cache holds volume '{name}', which is not configured. {error}");
@@ -179,8 +227,8 @@ impl<'c> FoundSsd<'c> {
     }
 
     /// Begins a new run: raises the epoch and remembers it.
-    pub(crate) fn open(self) -> Result<OpenSsd, ServerError> {
-        let FoundSsd { file, view, records, last_end, known, renaming, is_renamed, config, ssd } = self;
+    pub(crate) fn open(self, disks: &mut Disks) -> Result<OpenSsd, ServerError> {
+        let FoundSsd { files, view, records, last_end, known, renaming, is_renamed, config, ssd } = self;
         let mut shm = known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
         shm.extend(
             records.folder().filter(|folder| !shm.iter().any(|one| one == folder)).map(Path::to_path_buf),
@@ -197,38 +245,46 @@ impl<'c> FoundSsd<'c> {
             keeps_records_of,
             shm,
         };
-        let known = Known { run: Some(run), ..known };
+        let mut known = Known { run: Some(run), ..known };
         let state = StateFile::of(config);
         let fault = |error| ServerError::store(ssd.path.display(), error);
         // Before the first write: should its flush fail, the next start knows that not all need be durable.
-        state.update(ssd, view.superblock(), Known { renaming, ..known.clone() })?;
-        let mut store = Store::begin(&mut FileDevice(&file), view).map_err(fault)?;
+        state.update(ssd, view.superblock(), Known { renaming: renaming.clone(), ..known.clone() })?;
+        let mut device = files.device();
+        if begin_pair(&files, &mut device)? {
+            // Before anything is written that the other one lacks.
+            known.pair_generation = pair_generation(&device);
+            state.update(ssd, view.superblock(), Known { renaming, ..known.clone() })?;
+        }
+        let mut store = Store::begin(&mut device, view).map_err(fault)?;
         if is_renamed {
-            store.write_names(&mut FileDevice(&file)).map_err(fault)?;
+            store.write_names(&mut device).map_err(fault)?;
         }
         let superblock = store.superblock();
         state.update(ssd, superblock, known)?;
         info!(
             "Cache {} on {}, epoch {}, {} with blocks of {}{}",
             superblock.cache,
-            ssd.path.display(),
+            shown_paths(ssd),
             superblock.epoch,
             Size(superblock.device_bytes),
             Size(superblock.block.bytes()),
-            if file.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
+            if files.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
         );
-        Ok(OpenSsd { file, store, records })
+        let (media, disks) = serve_from(files, &device, state, disks, ssd)?;
+        Ok(OpenSsd { media, disks, store, records, device })
     }
 
     /// Mends the volumes of which a check has found something to mend, and both copies of what describes the cache. What
     /// memory still has of the last run goes to the SSD with it.
     pub(crate) fn mend(mut self, checked: &[Result<VolumeCheck, impl Sized>]) -> Result<(), ServerError> {
-        let mut device = FileDevice(&self.file);
+        let mut device = self.files.device();
         let fault = |error| ServerError::store(self.ssd.path.display(), error);
         let state = StateFile::of(self.config);
         // Before the first write, as at a start.
         let boot = self.records.boot_text().map(str::to_owned);
         state.note_run(|run| (run.all_durable, run.written_boot) = (false, boot))?;
+        self.begin_writing(&mut device)?;
         let mut store = Store::begin(&mut device, self.view).map_err(fault)?;
         let mut mended = Vec::new();
         for check in checked.iter().flatten() {
@@ -248,11 +304,12 @@ impl<'c> FoundSsd<'c> {
 
     /// Takes a volume off the SSD. What this host remembers of it follows.
     pub(crate) fn remove(mut self, name: &str, force: bool) -> Result<u64, ServerError> {
-        let mut device = FileDevice(&self.file);
+        let mut device = self.files.device();
         let state = StateFile::of(self.config);
         // Before the first write, as at a start; a removal that succeeds leaves everything as durable as it was.
         let boot = self.records.boot_text().map(str::to_owned);
         state.note_run(|run| (run.all_durable, run.written_boot) = (false, boot))?;
+        self.begin_writing(&mut device)?;
         let removed = Store::remove(&mut device, self.view.clone(), name, force).map_err(|error| {
             let what = self.ssd.path.display();
             match error.kind() {
@@ -273,6 +330,115 @@ impl<'c> FoundSsd<'c> {
         give_up(self.config, &superblock.cache.to_string(), name)?;
         Ok(removed.space_bytes)
     }
+
+    /// Before anything is written to a pair: that one is missing is said by the other one, and remembered.
+    fn begin_writing(&mut self, device: &mut CacheDevice) -> Result<(), ServerError> {
+        if begin_pair(&self.files, device)? {
+            self.known.pair_generation = pair_generation(device);
+            if let Some(generation) = self.known.pair_generation {
+                StateFile::of(self.config).note_pair(generation)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens the cache SSD that a configuration names, or the pair of them.
+fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), ServerError> {
+    let path = ssd.path.display();
+    if let Some(mirror) = &ssd.mirror {
+        let known = |pair: &str| StateFile::of(config).pair_generation(pair);
+        let files = SsdFiles::Pair(Box::new(find_pair([&ssd.path, mirror], ssd.timeout, known)?));
+        let superblock =
+            Store::probe(&mut files.device()).map_err(|error| ServerError::store(path, error))?;
+        return Ok((files, superblock));
+    }
+    let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
+        ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
+    })?;
+    let superblock = Store::probe(&mut FileDevice(&file)).map_err(|error| {
+        if error.kind() != StoreErrorKind::NotACache {
+            return ServerError::store(&path, error);
+        }
+        if let Ok(label) = probe_pair(&mut FileDevice(&file)) {
+            let text = format!(
+                "{path} is one SSD of pair {}, and the configuration names no other one: add `mirror` to [ssd], with the path of the \
+                 other SSD",
+                label.pair
+            );
+            return ServerError::new(ServerErrorKind::Identity, text);
+        }
+        let what = match probe_read_ssd(&mut FileDevice(&file)) {
+            Ok(_) => format!("{path} is a read SSD; are `ssd.path` and `read_ssd.path` exchanged?"),
+            Err(_) => format!(
+                "{path} holds no cache that can be read; correct `ssd.path`, or if the device is new run `lode format {path}` first"
+            ),
+        };
+        ServerError::because(ServerErrorKind::Store, what, error)
+    })?;
+    Ok((SsdFiles::One(file), superblock))
+}
+
+/// The paths of a cache SSD, for people.
+fn shown_paths(ssd: &SsdConfig) -> String {
+    let mirror = ssd.mirror.as_ref().map(|mirror| format!(" and {}", mirror.display()));
+    format!("{}{}", ssd.path.display(), mirror.unwrap_or_default())
+}
+
+/// What has to be before anything is written to a pair, if it is one. Says whether its labels may be newer since.
+fn begin_pair(files: &SsdFiles, device: &mut CacheDevice) -> Result<bool, ServerError> {
+    let (SsdFiles::Pair(files), CacheDevice::Pair(pair)) = (files, device) else { return Ok(false) };
+    for (path, why) in files.paths.iter().zip(&files.left_out) {
+        if let Some(why) = why {
+            warn!(
+                "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` brings it, or \
+                 another one in its place, up to date while guests are served",
+                path.display()
+            );
+        }
+    }
+    let before = pair.pair().in_sync;
+    pair.begin(&files.labels).map_err(|error| ServerError::store(files.first_path().display(), error))?;
+    if pair.pair().in_sync != before {
+        let text = "An SSD of the pair failed when it was to say what it is; start again";
+        return Err(ServerError::new(ServerErrorKind::Media, text));
+    }
+    Ok(true)
+}
+
+fn pair_generation(device: &CacheDevice) -> Option<u64> {
+    match device {
+        CacheDevice::One(_) => None,
+        CacheDevice::Pair(pair) => Some(pair.pair().generation),
+    }
+}
+
+/// What guests are served from, and what it lies on.
+fn serve_from(
+    files: SsdFiles,
+    device: &CacheDevice,
+    state: StateFile,
+    of_daemon: &mut Disks,
+    ssd: &SsdConfig,
+) -> Result<(SsdMedia, DisksOf), ServerError> {
+    match (files, device) {
+        (SsdFiles::Pair(files), CacheDevice::Pair(device)) => {
+            let mut members = [None, None];
+            for (member, disks) in members.iter_mut().enumerate().filter(|(member, _)| files.is_used(*member))
+            {
+                *disks = Some(of_daemon.under_path(&files.paths[member])?);
+            }
+            let of_pair = of_daemon.under_nothing();
+            let member_disks = MemberDisks { pair: of_pair.clone(), members };
+            let pair = ServedPair::new(*files, *device.pair(), member_disks, state, ssd.resilver_rate_bytes);
+            Ok((SsdMedia::Pair(Arc::new(pair)), of_pair))
+        }
+        (SsdFiles::One(file), _) => {
+            let disks = of_daemon.under_path(file.path())?;
+            Ok((SsdMedia::One(file), disks))
+        }
+        (SsdFiles::Pair(_), CacheDevice::One(_)) => unreachable!("files are opened as what they are"),
+    }
 }
 
 /// The name by which the configuration knows a VM that was getting another one, and the name that it does not know; none where
@@ -289,7 +455,7 @@ fn settled_name(config: &Config, known: &Known) -> Option<(String, String)> {
 impl OpenSsd {
     /// Recovers a volume, or makes it. From then on its records outlive the daemon, if there is memory for them.
     pub(crate) fn attach(&mut self, spec: &VolumeSpec) -> Result<Attached, ServerError> {
-        let attached = self.store.attach(&mut FileDevice(&self.file), spec);
+        let attached = self.store.attach(&mut self.device, spec);
         let mut attached =
             attached.map_err(|error| ServerError::store(format!("VM {}", spec.name), error))?;
         if let Some(storage) = self.records.storage(attached.tag()) {

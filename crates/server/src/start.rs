@@ -2,7 +2,7 @@
 //! all of it has succeeded.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use lode_engine::{Engine, EngineConfig};
@@ -23,12 +23,13 @@ use crate::identity::LastEnd;
 use crate::live_scheme::LiveScheme;
 use crate::memory::check_memory;
 use crate::messages::LiveKeys;
+use crate::pair::ServedPair;
 use crate::read_ssd::ReadSsd;
 use crate::records::{Records, records_bytes};
 use crate::shared::{Disks, DisksOf};
 use crate::sharing::Started;
 use crate::sidecar::claims::{Checked, Claims};
-use crate::ssd::{FoundSsd, OpenSsd};
+use crate::ssd::{FoundSsd, OpenSsd, SsdMedia};
 use crate::status::ShmView;
 
 /// One VM's disk, ready to be served by any thread.
@@ -40,7 +41,7 @@ pub(crate) struct Prepared {
     pub scheme: LiveScheme,
     pub export: ExportInfo,
     pub backing: MediaFile,
-    pub ssd: Option<MediaFile>,
+    pub ssd: Option<SsdMedia>,
     pub read_ssd: Option<MediaFile>,
     /// What the files lie on, and whose flushes concern each other.
     pub disks: VmDisks,
@@ -109,7 +110,7 @@ impl Plan<'_> {
     pub(crate) fn ready(
         self,
         attached: Option<Attached>,
-        ssd: Option<MediaFile>,
+        ssd: Option<SsdMedia>,
         read_ssd: Option<MediaFile>,
         disks: VmDisks,
     ) -> Prepared {
@@ -247,6 +248,11 @@ impl<'c> Start<'c> {
         self.plans.iter().map(|plan| plan.export.clone()).collect()
     }
 
+    /// The generation of the labels of the pair of SSDs, if it is one.
+    pub(crate) fn pair_generation(&self) -> Option<u64> {
+        self.ssd.as_ref()?.files.pair_generation()
+    }
+
     /// Begins a new run of the cache and recovers what it holds. Returns the identities of the SSDs as well.
     pub(crate) fn recover(self) -> Result<Recovered, ServerError> {
         let Start {
@@ -263,9 +269,8 @@ impl<'c> Start<'c> {
         } = self;
         let last_end = ssd.as_ref().map_or(LastEnd::None, |ssd| ssd.last_end);
         let mut disks = Disks::default();
-        let ssd_disks = ssd.as_ref().map(|ssd| disks_of(&mut disks, ssd.file.path()));
-        let ssd_disks = ssd_disks.transpose()?;
-        let mut ssd = ssd.map(FoundSsd::open).transpose()?;
+        let mut ssd = ssd.map(|ssd| ssd.open(&mut disks)).transpose()?;
+        let ssd_disks = ssd.as_ref().map(|ssd| ssd.disks.clone());
         let kept = ssd.as_ref().filter(|_| keeps_extents).map(|ssd| ssd.store.view());
         let mut specs: Vec<_> = plans.iter().map(|plan| plan.spec(kept)).collect();
         let order = match &ssd {
@@ -279,7 +284,7 @@ impl<'c> Start<'c> {
         let mut prepared: Vec<_> = plans.iter().map(|_| None).collect();
         for at in order {
             let plan = plans[at].take().expect("an order names everything once");
-            let backing = disks_of(&mut disks, &plan.vm.backing)?;
+            let backing = disks.under_path(&plan.vm.backing)?;
             let disks = VmDisks { ssd: ssd_disks.clone(), backing };
             prepared[at] = Some(prepare_vm(plan, &specs[at], ssd.as_mut(), read_ssd.as_ref(), disks)?);
         }
@@ -296,7 +301,8 @@ impl<'c> Start<'c> {
             last_end,
             records: ssd.as_ref().map(|ssd| ssd.records.clone()),
             superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
-            divided: Divided::of(frames, divides, &vms, ssd.zip(ssd_disks.clone())),
+            pair: ssd.as_ref().and_then(|ssd| ssd.media.pair()),
+            divided: Divided::of(frames, divides, &vms, ssd),
             disks,
             expendable,
             tables_limit_bytes,
@@ -326,6 +332,8 @@ pub(crate) struct Recovered {
     /// Volumes that nobody serves, and that hold nothing which their backing disks do not have.
     pub expendable: Vec<String>,
     pub superblock: Option<Superblock>,
+    /// The pair of SSDs, if it is one.
+    pub pair: Option<Arc<ServedPair>>,
     /// Frames and extents, and where they go.
     pub divided: Divided,
     /// Memory for tables of all VMs.
@@ -392,6 +400,7 @@ pub(crate) fn engine_config(
     config.largest_share = (host.divides() || !sizes_itself).then_some(reach);
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
     config.scrub_ticks = vm.scrub.ticks();
+    config.ssd_is_pair = host.ssd.as_ref().is_some_and(|ssd| ssd.mirror.is_some());
     Ok(config)
 }
 
@@ -434,14 +443,7 @@ fn prepare_vm(
         Size(plan.config.most_memory(&plan.vm.settings, plan.extent_places).total_bytes()),
     );
     let read_ssd = read_ssd.filter(|_| plan.config.share.read_ssd_blocks > 0).map(|ssd| ssd.file.clone());
-    Ok(plan.ready(attached, ssd.map(|ssd| ssd.file.clone()), read_ssd, disks))
-}
-
-fn disks_of(disks: &mut Disks, path: &Path) -> Result<DisksOf, ServerError> {
-    disks.under(path).map_err(|error| {
-        let what = format!("Cannot find out on which disk {} is", path.display());
-        ServerError::because(ServerErrorKind::Media, what, error)
-    })
+    Ok(plan.ready(attached, ssd.map(|ssd| ssd.media.clone()), read_ssd, disks))
 }
 
 /// Says what became of the last run's writes, unless it was stopped in order.

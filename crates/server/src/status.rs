@@ -8,6 +8,7 @@ use crate::config::Limits;
 use crate::identity::LastEnd;
 use crate::latency::LatenciesView;
 use crate::messages::ReadCounts;
+use crate::pair::PairView;
 use crate::sharing::{HostView, VmSharing};
 use crate::sidecar::claims::SidecarView;
 use crate::volume::Migration;
@@ -65,6 +66,8 @@ pub(crate) struct CacheView {
     pub epoch: u64,
     pub device_bytes: u64,
     pub block_bytes: u64,
+    /// Of a pair of SSDs, how it stands.
+    pub pair: Option<PairView>,
 }
 
 /// The read SSD.
@@ -115,6 +118,8 @@ pub(crate) struct VmView {
     pub alarms: AlarmsView,
     pub latency: LatenciesView,
     pub shm: ShmView,
+    /// Of a pair of SSDs, blocks that were damaged on one and written there again.
+    pub healed_blocks: Option<u64>,
 }
 
 /// What a VM's clients may take.

@@ -2,6 +2,7 @@
 //! cut into pieces that are under way on several threads at once, because a device that is asked for one thing at a time
 //! is slow; whoever called waits for all of them.
 
+use std::borrow::Borrow;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -16,20 +17,20 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Pieces that are under way at once.
 const THREADS: usize = 4;
 
-/// A [`MediaFile`] as [`SyncDevice`].
-pub(crate) struct FileDevice<'a>(pub &'a MediaFile);
+/// A [`MediaFile`], or a reference to one, as [`SyncDevice`].
+pub(crate) struct FileDevice<F>(pub F);
 
-impl FileDevice<'_> {
+impl<F: Borrow<MediaFile>> FileDevice<F> {
     fn read_pieces(&self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         for (offset_bytes, piece) in (offset_bytes..).step_by(PIECE_BYTES).zip(buf.chunks_mut(PIECE_BYTES)) {
-            piece.copy_from_slice(self.0.read_now(offset_bytes, piece.len())?.as_slice());
+            piece.copy_from_slice(self.0.borrow().read_now(offset_bytes, piece.len())?.as_slice());
         }
         Ok(())
     }
 
     fn write_pieces(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         for (offset_bytes, piece) in (offset_bytes..).step_by(PIECE_BYTES).zip(bytes.chunks(PIECE_BYTES)) {
-            self.0.run_now(&mut CommandKind::write(offset_bytes, Buf::copy_of(piece)))?;
+            self.0.borrow().run_now(&mut CommandKind::write(offset_bytes, Buf::copy_of(piece)))?;
         }
         Ok(())
     }
@@ -63,9 +64,9 @@ where
     })
 }
 
-impl SyncDevice for FileDevice<'_> {
+impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
     fn size_bytes(&self) -> u64 {
-        self.0.size_bytes()
+        self.0.borrow().size_bytes()
     }
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
@@ -87,7 +88,7 @@ impl SyncDevice for FileDevice<'_> {
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
-        self.0.run_now(&mut CommandKind::Flush).map(drop)
+        self.0.borrow().run_now(&mut CommandKind::Flush).map(drop)
     }
 }
 

@@ -2,6 +2,7 @@
 //! wire.
 
 mod asked;
+mod devices;
 mod failing;
 mod membership;
 mod migration;
@@ -11,21 +12,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use lode_engine::command::{Command as DeviceCommand, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served, SpaceAnswer};
 use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Extent, Request};
 use lode_policy::host::thinned;
 use lode_policy::{Points, Quota, Tenant};
-use lode_types::{BlockSize, Bufs, Level, planted};
+use lode_types::{BlockSize, Level, planted};
 use slab::Slab;
 
 use self::asked::op_of;
+use self::devices::VolumeSsd;
 use crate::allocation::extents;
 use crate::config::{Limits, WriteBack};
 use crate::connection::count;
 use crate::fence_file::FenceFile;
-use crate::flushes::{Flushes, Verdict};
+use crate::flushes::Flushes;
 use crate::guard::guarded;
 use crate::latency::Latencies;
 use crate::live_scheme::{LiveScheme, SwitchEnd};
@@ -98,8 +99,9 @@ pub(crate) struct Volume {
     /// Where the host divides its levels between volumes.
     space: Option<SpaceOfVolume>,
     backing: FileId,
-    ssd: Option<FileId>,
+    ssd: Option<VolumeSsd>,
     read_ssd: Option<FileId>,
+    /// By [`devices::flushed`].
     flushes: Flushes,
     shm: ShmView,
     fence: FenceFile,
@@ -130,16 +132,6 @@ pub(crate) struct Volume {
     last_flush: Option<Result<(), GuestError>>,
 }
 
-/// Why a device command failed, in words.
-fn reason(done: &Done, error: MediaError) -> String {
-    match (done.os_error, error) {
-        (Some(number), _) => std::io::Error::from_raw_os_error(number).to_string(),
-        (None, MediaError::Io) => "the device failed".to_owned(),
-        (None, MediaError::Gone) => "the device is gone".to_owned(),
-        (None, MediaError::NoSpace) => "the device is full".to_owned(),
-    }
-}
-
 impl Volume {
     pub(crate) fn new(
         vm: Prepared,
@@ -150,9 +142,10 @@ impl Volume {
     ) -> Volume {
         let Prepared { engine, scheme, export, backing, ssd, read_ssd, disks, shm, fence, live, .. } = vm;
         let acknowledges_early = vm.acknowledges_early;
-        let flushes = Flushes::new(disks.ssd, disks.backing);
+        let flushes = Flushes::new(vec![Some(disks.backing), disks.ssd]);
         let backing = driver.add_file(backing);
-        let [ssd, read_ssd] = [ssd, read_ssd].map(|ssd| ssd.map(|ssd| driver.add_file(ssd)));
+        let ssd = ssd.map(|ssd| VolumeSsd::open(ssd, vm.tag, driver));
+        let read_ssd = read_ssd.map(|ssd| driver.add_file(ssd));
         Volume {
             export,
             limits: live.limits,
@@ -346,72 +339,13 @@ impl Volume {
         self.looked_up.push_back(Answered { connection, request, result });
     }
 
-    /// The next device command: its number, its file, and what is to be done there.
-    pub(crate) fn next_command(&mut self) -> Option<(u64, FileId, CommandKind)> {
-        let DeviceCommand { id, device, kind, .. } = self.engine.next_command()?;
-        let file = match device {
-            DeviceId::Backing => self.backing,
-            DeviceId::Ssd => self.ssd.expect("an engine without an SSD does not use one"),
-            DeviceId::ReadSsd => self.read_ssd.expect("an engine without a read SSD does not use one"),
-        };
-        // Nothing may fail between its begin and its end, which others on the device wait for.
-        if matches!(kind, CommandKind::Flush) {
-            self.flushes.begin(id, device);
-        }
-        Some((id, file, kind))
-    }
-
-    /// Takes the end of device command `id`.
-    pub(crate) fn complete(&mut self, id: u64, done: Done) {
-        let failure = done.result.err().map(|error| (reason(&done, error), self.engine.alarms()));
-        let bufs = if let Payload::Bufs(bufs) = done.payload { bufs } else { Bufs::new() };
-        let result = done.result.map(drop);
-        match self.flushes.end(id, result.is_ok()) {
-            Some(verdict) if result.is_ok() => self.flush_decided(id, verdict),
-            _ => self.engine.complete(Completion { id, result, bufs }),
-        }
-        if let Some((reason, before)) = failure {
-            self.log.command_failed(&reason, &before, &self.engine.alarms());
-        }
-        for device in [DeviceId::Ssd, DeviceId::Backing] {
-            if self.engine.has_failed(device) {
-                self.flushes.fail(device);
-            }
-        }
-    }
-
-    fn flush_decided(&mut self, id: u64, verdict: Verdict) {
-        let result = match verdict {
-            Verdict::Open => return,
-            Verdict::Durable => Ok(()),
-            Verdict::Failed => Err(MediaError::Gone),
-        };
-        self.engine.complete(Completion { id, result, bufs: Bufs::new() });
-    }
-
-    /// Changes when there may be something for [`Volume::note_shared_devices`] of any volume.
-    pub(crate) fn news(&self) -> u64 {
-        self.flushes.news()
-    }
-
-    /// Tells the engine what is known by now of devices that others use as well.
-    pub(crate) fn note_shared_devices(&mut self) {
-        while let Some((id, verdict)) = self.flushes.next_decided() {
-            self.flush_decided(id, verdict);
-        }
-        for device in [DeviceId::Ssd, DeviceId::Backing] {
-            if self.flushes.has_failed(device) {
-                self.engine.device_failed(device);
-            }
-        }
-    }
-
     /// A client came or went.
     pub(crate) fn note_client(&mut self, what: &str, now_ns: u64) {
         self.log.client(what, count(&self.connections), now_ns);
     }
 
     pub(crate) fn tick(&mut self, now_ns: u64) {
+        self.tick_pair();
         self.engine.tick();
         self.drain_on();
         self.note_switch();
@@ -584,6 +518,7 @@ impl Volume {
             alarms: self.engine.alarms().into(),
             latency: self.latencies.view(),
             shm: self.shm,
+            healed_blocks: self.ssd.as_ref().and_then(VolumeSsd::healed),
         }
     }
 }

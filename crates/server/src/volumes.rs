@@ -5,7 +5,6 @@ use serde::Serialize;
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::ssd::FoundSsd;
-use crate::sync_device::FileDevice;
 
 /// What the cache SSD holds.
 #[derive(Clone, Debug, Serialize)]
@@ -45,7 +44,7 @@ pub struct VolumeView {
 /// When the configuration names no SSD, a daemon serves it, or it is not the right one.
 pub fn volumes(config: &Config) -> Result<Volumes, ServerError> {
     let ssd = find(config)?;
-    let mut device = FileDevice(&ssd.file);
+    let mut device = ssd.files.device();
     let superblock = ssd.view.superblock();
     let mut volumes = Vec::new();
     for info in ssd.view.volumes() {

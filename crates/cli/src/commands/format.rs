@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lode_server::{FormatOptions, FormatPlan, format, format_read_ssd, plan_format, plan_read_ssd};
+use lode_server::{
+    FormatOptions, FormatPlan, format, format_pair, format_read_ssd, plan_format, plan_pair, plan_read_ssd,
+};
 use lode_types::BlockSize;
 use serde::Serialize;
 
@@ -17,11 +19,15 @@ const USUAL_DISK_BLOCKS: u64 = 1 << 30;
 /// Make a device or file into an empty cache SSD, and print its identity.
 #[derive(Args)]
 #[command(
-    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format /dev/nvme1n1 --dry-run\n         lode format --read-ssd /dev/nvme2n1"
+    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format /dev/nvme1n1 --dry-run\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1\n         lode format --read-ssd /dev/nvme2n1"
 )]
 pub struct FormatCommand {
     /// The device or file.
     device: PathBuf,
+
+    /// Make a pair with this device or file: two SSDs that hold the same, so that the loss of either loses nothing.
+    #[arg(long, value_name = "DEVICE", conflicts_with = "read_ssd")]
+    mirror: Option<PathBuf>,
 
     /// Size of a cache block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
@@ -35,7 +41,7 @@ pub struct FormatCommand {
     #[arg(long, conflicts_with_all = ["block", "extent"])]
     read_ssd: bool,
 
-    /// Lose whatever the device holds.
+    /// Lose whatever the device holds, and the other one of a pair.
     #[arg(long)]
     force: bool,
 
@@ -43,7 +49,7 @@ pub struct FormatCommand {
     #[arg(long)]
     dry_run: bool,
 
-    /// Create a file of this size if it does not exist.
+    /// Create a file of this size if it does not exist; of a pair each of the two.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     create: Option<u64>,
 
@@ -55,6 +61,7 @@ pub struct FormatCommand {
 #[derive(Serialize)]
 struct Formatted<'a> {
     device: &'a Path,
+    mirror: Option<&'a Path>,
     kind: &'static str,
     uuid: Option<String>,
     device_bytes: u64,
@@ -89,24 +96,31 @@ impl FormatCommand {
             force: self.force,
             create_bytes: self.create,
         };
+        let pair = self.mirror.as_ref().map(|mirror| [&*self.device, mirror]);
         if self.dry_run {
-            let plan = plan_format(&self.device, &options)?;
+            let plan = match pair {
+                Some(pair) => plan_pair(pair, &options)?,
+                None => plan_format(&self.device, &options)?,
+            };
             let text = || {
                 self.nothing_written(plan.creates, plan.device_bytes, &plan.writes) + &division_text(&plan)
             };
             return self.json.write(&self.planned(&plan), text);
         }
-        let superblock = format(&self.device, &options)?;
+        let superblock = match pair {
+            Some(pair) => format_pair(pair, &options)?,
+            None => format(&self.device, &options)?,
+        };
         let formatted = Formatted {
             extent_bytes: Some(superblock.extent_bytes),
             block_bytes: Some(superblock.block.bytes()),
-            ..self.formatted("cache", Some(superblock.cache.to_string()), superblock.device_bytes)
+            ..self.formatted(self.kind(), Some(superblock.cache.to_string()), superblock.device_bytes)
         };
         let text = || {
             format!(
                 "Cache {} on {}: {}, extents of {}, blocks of {}\n",
                 superblock.cache,
-                self.device.display(),
+                self.shown(),
                 show_size(superblock.device_bytes),
                 show_size(superblock.extent_bytes),
                 show_size(superblock.block.bytes())
@@ -115,9 +129,20 @@ impl FormatCommand {
         self.json.write(&formatted, text)
     }
 
+    fn kind(&self) -> &'static str {
+        if self.mirror.is_some() { "pair" } else { "cache" }
+    }
+
+    /// The device, or the two, for people.
+    fn shown(&self) -> String {
+        let mirror = self.mirror.as_ref().map(|mirror| format!(" and {}", mirror.display()));
+        format!("{}{}", self.device.display(), mirror.unwrap_or_default())
+    }
+
     fn formatted(&self, kind: &'static str, uuid: Option<String>, device_bytes: u64) -> Formatted<'_> {
         Formatted {
             device: &self.device,
+            mirror: self.mirror.as_deref(),
             kind,
             uuid,
             device_bytes,
@@ -144,13 +169,13 @@ impl FormatCommand {
             data_bytes: Some(plan.places() * extent.block.bytes()),
             places_memory_bytes: Some(places_memory_bytes),
             slots_memory_bytes: Some(slots_memory_bytes),
-            ..self.formatted("cache", None, plan.device_bytes)
+            ..self.formatted(self.kind(), None, plan.device_bytes)
         }
     }
 
     /// What would be written, and where.
     fn nothing_written(&self, creates: bool, size_bytes: u64, writes: &[(&str, u64, u64)]) -> String {
-        let (device, size) = (self.device.display(), show_size(size_bytes));
+        let (device, size) = (self.shown(), show_size(size_bytes));
         let what = if creates { "make the file, of" } else { "lose what is on it, of" };
         let mut text = format!("Nothing was written. Formatting {device} would {what} {size}, and write:\n");
         for (what, first, bytes) in writes {
@@ -173,7 +198,7 @@ fn division_text(plan: &FormatPlan) -> String {
          Memory for tables when all places are used, beside the scheme's (`lode serve --check` knows that):\n",
         show_count(plan.layout.extents.into(), "extent"),
         show_size(extent.extent_bytes),
-        plan.layout.extent_start(0),
+        plan.start_bytes + plan.layout.extent_start(0),
         show_count(extent.slots.into(), "place"),
         show_size(block_bytes),
         plan.places(),

@@ -5,6 +5,7 @@ mod compare;
 mod compare_each;
 mod curve;
 mod demo;
+mod device;
 mod devices;
 mod divide;
 mod drain;
@@ -60,6 +61,7 @@ commands! {
     Compare(compare::CompareCommand),
     Curve(curve::CurveCommand),
     Demo(demo::DemoCommand),
+    Device(device::DeviceCommand),
     Devices(devices::DevicesCommand),
     Divide(divide::DivideCommand),
     Drain(drain::DrainCommand),

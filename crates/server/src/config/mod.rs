@@ -8,6 +8,7 @@ mod host;
 mod listen;
 mod raw;
 mod sections;
+mod ssd;
 mod units;
 mod write_back;
 
@@ -101,11 +102,24 @@ pub enum ShmDir {
     Off,
 }
 
+/// How long an SSD of a pair may take for a command unless the configuration says otherwise.
+pub const DEFAULT_SSD_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest that it may take.
+pub const MAX_SSD_TIMEOUT: Duration = Duration::from_secs(600);
+/// Bytes a second that are copied to an SSD of a pair that is brought up to date, unless the configuration says otherwise.
+pub const DEFAULT_RESILVER_BYTES: u64 = 200 << 20;
+
 /// The cache SSD, or the read SSD.
 #[derive(Clone, Debug)]
 pub struct SsdConfig {
     /// The device or file.
     pub path: PathBuf,
+    /// Of a pair of cache SSDs, the other one.
+    pub mirror: Option<PathBuf>,
+    /// How long one of a pair may take for a command before it is dropped; whole seconds.
+    pub timeout: Duration,
+    /// Bytes a second that are copied to one of a pair that is brought up to date.
+    pub resilver_rate_bytes: u64,
     /// The identity it must have.
     pub uuid: Option<CacheId>,
 }
@@ -258,6 +272,14 @@ impl Config {
     /// [`ServerErrorKind::Refused`], when it cannot be.
     pub fn renamed(&self, from: &str, to: &str) -> Result<Config, ServerError> {
         self.edited(sections::renamed(&self.text, from, to))
+    }
+
+    /// The same with another device in the place of one of the cache SSDs.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Refused`] when no cache SSD is at `from`, or the new one is named already.
+    pub fn with_ssd(&self, from: &Path, to: &Path) -> Result<Config, ServerError> {
+        self.edited(sections::with_ssd(&self.text, from, to))
     }
 
     fn edited(&self, text: Result<String, String>) -> Result<Config, ServerError> {

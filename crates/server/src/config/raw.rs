@@ -14,9 +14,9 @@ use toml::{Spanned, Value};
 
 use super::host::{RawHost, RawLevels, check_bounds, check_size, needs, share_out};
 use super::listen::{RawControl, usual_control_mode};
+use super::ssd::{self, RawSsd};
 use super::{
-    Address, Config, Danger, Limits, Listen, Period, ShmDir, SidecarPlace, Size, SsdConfig, VmConfig,
-    WriteBack,
+    Address, Config, Danger, Limits, Listen, Period, ShmDir, SidecarPlace, Size, VmConfig, WriteBack,
 };
 use super::{DEFAULT_LIMITS, DEFAULT_STATE_DIR, MAX_SHARDS, MAX_SPIN_US, MAX_VMS};
 
@@ -70,13 +70,6 @@ enum RawIo {
     Auto,
     Uring,
     Threads,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawSsd {
-    path: PathBuf,
-    uuid: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -213,8 +206,11 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
     Ok(Config {
         shards: check_shards(raw.shards)?,
         spin_limit: check_spin(raw.spin_us)?,
-        ssd: raw.ssd.map(check_ssd).transpose()?,
-        read_ssd: raw.read_ssd.map(|ssd| check_ssd(ssd.into_inner())).transpose()?,
+        ssd: raw.ssd.map(ssd::check).transpose()?,
+        read_ssd: raw
+            .read_ssd
+            .map(|ssd| ssd::check_no_pair(ssd.into_inner()).and_then(ssd::check))
+            .transpose()?,
         limits,
         host,
         danger,
@@ -376,14 +372,6 @@ fn check_spin(spin_us: Option<Spanned<u32>>) -> Result<Duration, Fault> {
         Some(us) if *us.get_ref() <= MAX_SPIN_US => Ok(Duration::from_micros(us.into_inner().into())),
         Some(us) => Err(Fault::at(us.span(), format!("Key 'spin_us' takes 0 to {MAX_SPIN_US} microseconds"))),
     }
-}
-
-fn check_ssd(ssd: RawSsd) -> Result<SsdConfig, Fault> {
-    let parse = |text: Spanned<String>| {
-        let wrong = "Key 'uuid' is not a cache's identity; `lode format` printed it";
-        text.get_ref().parse::<CacheId>().map_err(|_| Fault::at(text.span(), wrong))
-    };
-    Ok(SsdConfig { path: ssd.path, uuid: ssd.uuid.map(parse).transpose()? })
 }
 
 /// Limits, with those of `usual` where nothing is said.

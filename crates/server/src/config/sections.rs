@@ -1,6 +1,8 @@
 //! VMs that come to the text of a configuration, go from it or get other names there, while comments and everything else stay as
 //! they are. It must not know what their keys mean: the whole of the new text is checked as any configuration is.
 
+use std::path::Path;
+
 use toml::{Table, Value as Known};
 use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
 
@@ -44,6 +46,27 @@ pub(super) fn renamed(text: &str, from: &str, to: &str) -> Result<String, String
         *value.decor_mut() = decor;
     }
     Ok(document.to_string())
+}
+
+/// The text with another device in the place of a cache SSD.
+///
+/// # Errors
+/// When none is there.
+pub(super) fn with_ssd(text: &str, from: &Path, to: &Path) -> Result<String, String> {
+    let mut document = parse(text)?;
+    let ssd = document.get_mut("ssd").and_then(Item::as_table_like_mut);
+    let mut ssd = ssd.ok_or("The configuration has no [ssd] section")?;
+    for key in ["path", "mirror"] {
+        let value = ssd.get_mut(key).and_then(Item::as_value_mut);
+        if let Some(value) = value.filter(|value| value.as_str().map(Path::new) == Some(from)) {
+            let decor = value.decor().clone();
+            *value = Value::from(to.to_str().ok_or("The path is no UTF-8")?);
+            *value.decor_mut() = decor;
+            return Ok(document.to_string());
+        }
+        ssd = document.get_mut("ssd").and_then(Item::as_table_like_mut).expect("it is there");
+    }
+    Err(format!("Neither `ssd.path` nor `ssd.mirror` is {}", from.display()))
 }
 
 /// The text with a VM more at its end, which has these keys.

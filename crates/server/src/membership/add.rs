@@ -119,8 +119,8 @@ impl AddVm {
         let noted = tag.map_or(Ok(()), |_| state.note_records(&self.vm, keeps_records));
         let ssd = parts.space.ssd().filter(|_| tag.is_some());
         let disks = VmDisks { ssd: ssd.map(|ssd| ssd.disks.clone()), backing };
-        let file = ssd.map(|ssd| ssd.file.clone());
-        let mut prepared = plan.ready(attached, file, None, disks);
+        let media = ssd.map(|ssd| ssd.media.clone());
+        let mut prepared = plan.ready(attached, media, None, disks);
         let disk = prepared.disk.take().map(|disk| (self.number, disk, tag));
         let claimed = noted.and_then(|()| parts.claims.begin(disk.into_iter().collect()));
         let served = claimed

@@ -3,6 +3,7 @@
 //! it. It must not know how a step is carried out.
 
 mod add;
+mod device;
 mod parts;
 mod release;
 mod remove;
@@ -22,9 +23,11 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 pub(crate) use self::add::AddedVm;
+pub(crate) use self::device::{DeviceChange, resume_device};
 pub(crate) use self::parts::Parts;
 
 use self::add::AddVm;
+use self::device::ChangeDevice;
 use self::release::{ReleaseVm, ResumeVm};
 use self::remove::RemoveVm;
 use self::rename::RenameVm;
@@ -32,6 +35,7 @@ use crate::commands::{ControlRequest, Refusal, Session};
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::guard::guarded;
+use crate::pair::PairView;
 use crate::sidecar::claims::SidecarView;
 use crate::status::ChangeView;
 
@@ -53,6 +57,8 @@ pub(crate) enum Step {
     Release { vm: String, refuse_clients: bool },
     /// A VM's disk is served here as ever.
     Resume { vm: String },
+    /// An SSD of the pair goes or comes.
+    Device(DeviceChange),
 }
 
 /// What came of a step that a thread carried out.
@@ -77,6 +83,11 @@ pub(crate) enum Done {
     },
     Resumed {
         vm: String,
+    },
+    Device {
+        view: PairView,
+        /// The configuration that names the SSD which came.
+        config: Option<Box<Config>>,
     },
 }
 
@@ -119,6 +130,7 @@ pub(crate) enum Work {
     Rename(Box<RenameVm>),
     Release(ReleaseVm),
     Resume(ResumeVm),
+    Device(Box<ChangeDevice>),
 }
 
 /// A change under way.
@@ -203,6 +215,7 @@ impl Changes {
             Step::Rename { from, to, .. } => format!("VM {from} gets the name {to}"),
             Step::Release { vm, .. } => format!("VM {vm} is released, once its backing disk has everything"),
             Step::Resume { vm } => format!("VM {vm} is to be served as ever"),
+            Step::Device(_) => "an SSD of the pair goes or comes".to_owned(),
         };
         Some(ChangeView { text, for_s: since.elapsed().as_secs(), waiting: self.waiting.len() })
     }
@@ -221,6 +234,7 @@ impl Changes {
                 Work::Rename(rename) => rename.run(&parts, &give_up),
                 Work::Release(release) => release.run(&parts),
                 Work::Resume(resume) => resume.run(&parts).map_err(Failure::Unchanged),
+                Work::Device(device) => device.run(&parts),
             });
             let done = done.unwrap_or_else(|defect| {
                 Err(Failure::Partly(format!(

@@ -5,6 +5,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::add::AddVm;
+use super::device::{ChangeDevice, DeviceChange};
 use super::release::{ReleaseVm, ResumeVm};
 use super::remove::RemoveVm;
 use super::rename::RenameVm;
@@ -42,6 +43,16 @@ impl Control {
             ControlRequest::VmResume { vm } => control.vm_of(vm).map(|_| {
                 (vec![Step::Resume { vm: vm.clone() }], json!({ "vm": vm, "done": "resumed" }), None)
             }),
+            ControlRequest::DeviceRemove { path } => {
+                Ok(device_steps(DeviceChange::Remove { path: path.clone() }))
+            }
+            ControlRequest::DeviceAdd { path, force } => {
+                Ok(device_steps(DeviceChange::Add { path: path.clone(), force: *force }))
+            }
+            ControlRequest::DeviceReplace { path, by, force } => {
+                let (path, by) = (path.clone(), by.clone());
+                Ok(device_steps(DeviceChange::Replace { path, by, force: *force }))
+            }
             _ => Err("This changes nothing".to_owned()),
         });
         match begun {
@@ -80,7 +91,7 @@ impl Control {
                 }
                 Step::Keys(config) => changed.extend(keys_that_change(before, config)?),
                 Step::Add { vm, .. } => changed.push(format!("VM {vm} comes")),
-                Step::Rename { .. } | Step::Release { .. } | Step::Resume { .. } => {}
+                Step::Rename { .. } | Step::Release { .. } | Step::Resume { .. } | Step::Device(_) => {}
             }
         }
         Ok((steps, json!({ "changed": changed }), None))
@@ -186,6 +197,9 @@ impl Control {
                 let number = self.members.list[self.vm_of(&vm)?].number;
                 Work::Resume(ResumeVm { vm, number })
             }
+            Step::Device(change) => {
+                Work::Device(Box::new(ChangeDevice { change, config: self.config.clone() }))
+            }
         };
         self.changes.run(&self.parts, work)?;
         Ok(true)
@@ -202,6 +216,7 @@ impl Control {
                 Step::Rename { from, to, .. } => format!("VM {from} is {to}"),
                 Step::Release { vm, .. } => format!("VM {vm} was released"),
                 Step::Resume { vm } => format!("VM {vm} is served as ever"),
+                Step::Device(_) => "an SSD of the pair went or came".to_owned(),
             });
         }
     }
@@ -298,6 +313,12 @@ impl Control {
                     tracing::info!("VM {vm} is served as ever");
                     control.events.note(EventKind::Setting, Some(&vm), "it is served as ever");
                 }
+                Done::Device { view, config } => {
+                    control.config = config.map_or_else(|| control.config.clone(), |config| *config);
+                    if let Some(change) = &mut control.changes.current {
+                        change.answer = json!(view);
+                    }
+                }
             }
             Ok(())
         });
@@ -316,7 +337,7 @@ impl Control {
                 config
             }
             Some(Step::Keys(config)) => config,
-            Some(Step::Release { .. } | Step::Resume { .. }) | None => &self.config,
+            Some(Step::Release { .. } | Step::Resume { .. } | Step::Device(_)) | None => &self.config,
         };
         config.sorted_as(&self.config)
     }
@@ -496,6 +517,10 @@ fn keys_that_change(before: &Config, after: &Config) -> Result<Vec<String>, Stri
 type Begun = (Vec<Step>, Value, Option<Box<Config>>);
 
 /// Answers a session, if there is one.
+fn device_steps(change: DeviceChange) -> Begun {
+    (vec![Step::Device(change)], Value::Null, None)
+}
+
 fn reply(session: Option<Session>, answer: Result<Value, String>) -> Option<Session> {
     let mut session = session?;
     match answer {

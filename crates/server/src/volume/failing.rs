@@ -4,6 +4,7 @@ use lode_media::Done;
 use lode_store::Distrust;
 
 use super::Volume;
+use super::devices::{OF_MEMBER, VolumeSsd};
 use crate::connection::close;
 use crate::fence_file::FenceFile;
 
@@ -36,12 +37,20 @@ impl Volume {
 
     /// Takes the end of device command `id` of a volume that is stopped: only others still have to know of flushes.
     pub(crate) fn complete_stopped(&mut self, id: u64, done: &Done) {
-        self.flushes.end(id, done.result.is_ok());
+        match &mut self.ssd {
+            Some(VolumeSsd::Pair(pair)) if id & OF_MEMBER != 0 => {
+                pair.leg_ended_stopped(id & !OF_MEMBER, done.result.is_ok());
+            }
+            _ => _ = self.flushes.end(id, done.result.is_ok()),
+        }
     }
 
     /// What is known by now of the flushes of a volume that is stopped.
     pub(crate) fn forget_decided(&mut self) {
         while self.flushes.next_decided().is_some() {}
+        if let Some(VolumeSsd::Pair(pair)) = &mut self.ssd {
+            pair.forget_decided();
+        }
     }
 
     /// After the SSD failed: what is to be remembered for the next start, and where, so that the engine can go on. It takes a

@@ -4,6 +4,7 @@ use lode_engine::{GuestOp, GuestRequest};
 use lode_media::FileId;
 use lode_nbd::ExportInfo;
 
+use super::devices::VolumeSsd;
 use super::{LAST_FLUSH, Volume};
 use crate::fence_file::FenceFile;
 
@@ -25,8 +26,13 @@ impl Volume {
     }
 
     /// The files that its commands go to.
-    pub(crate) fn files(&self) -> impl Iterator<Item = FileId> {
-        [Some(self.backing), self.ssd, self.read_ssd].into_iter().flatten()
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileId> + use<> {
+        let (ssd, of_pair) = match &self.ssd {
+            None => (None, None),
+            Some(VolumeSsd::One(file)) => (Some(*file), None),
+            Some(VolumeSsd::Pair(pair)) => (None, Some(pair.files())),
+        };
+        [Some(self.backing), ssd, self.read_ssd].into_iter().flatten().chain(of_pair.into_iter().flatten())
     }
 
     /// It has another name from now on, and notes under it that its SSD failed.

@@ -2,6 +2,7 @@
 //! holds.
 
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel};
+use lode_types::planted;
 
 use super::{MEMBERS, other};
 use crate::device::{SyncDevice, flush, read, write};
@@ -75,7 +76,9 @@ impl Pair {
         }
         // Every label before the newest one was written to all who had everything then. One that is older still is of a device
         // that was dropped, and in whose place another one came.
-        let is_outdated = |label: &PairLabel| label.generation + 1 < newest.generation;
+        let is_outdated = |label: &PairLabel| {
+            label.generation + 1 < newest.generation && !planted("replaced-member-believed")
+        };
         let in_sync =
             [0, 1].map(|member| newest.in_sync[member] && !labels[member].as_ref().is_some_and(is_outdated));
         let has_everything = |&member: &usize| in_sync[member] && labels[member].is_some();
@@ -89,7 +92,9 @@ impl Pair {
             return Err(wrong(context));
         }
         let is_alone = complete == 1 && newest.in_sync == [true; MEMBERS];
-        if is_alone && known_generation != Some(newest.generation) {
+        // A label is remembered after it was written, and before anything is done on its strength.
+        let is_remembered = known_generation.is_some_and(|known| known + 1 >= newest.generation);
+        if is_alone && !is_remembered {
             let context = format!(
                 "one SSD of pair {} is missing, and it cannot be told whether it has gone on without the one that is there; \
                  bring it back, or start where the pair was served last",
@@ -224,6 +229,8 @@ mod tests {
         let alone = pair.without(0);
         assert!(Pair::of([None, Some(alone.label(1))], None).is_ok());
         assert!(Pair::of([None, Some(pair.label(1))], Some(1)).is_ok());
+        // It has everything again, and nobody remembers it yet.
+        assert!(Pair::of([Some(alone.with(0, 9 << 20).label(0)), None], Some(2)).is_ok());
         for (labels, known) in [
             ([None, Some(pair.label(1))], None),
             ([Some(pair.label(0)), None], Some(2)),
@@ -246,6 +253,7 @@ mod tests {
         assert_eq!((found.in_sync, found.generation), ([false, true], 3));
         // The one that came may have gone on without the second.
         assert_eq!(kind(Pair::of(labels, None)), StoreErrorKind::WrongMember);
+        assert_eq!(kind(Pair::of(labels, Some(1))), StoreErrorKind::WrongMember);
         assert_eq!(kind(Pair::of(labels, Some(4))), StoreErrorKind::WrongMember);
     }
 

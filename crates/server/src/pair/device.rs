@@ -1,0 +1,200 @@
+//! The cache SSD as starts see it, be it one or a pair. A member of a pair that does not answer is not waited for longer than the
+//! configuration says: it is as good as gone. It must not know labels, or what is read and written.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use lode_engine::command::MediaError;
+use lode_format::PairLabel;
+use lode_media::MediaFile;
+use lode_store::SyncDevice;
+use lode_store::pair::{MEMBERS, Pair, PairDevice};
+
+use crate::sync_device::FileDevice;
+
+/// The SSDs of a pair, by member.
+#[derive(Clone)]
+pub(crate) struct PairFiles {
+    /// What labels and the host's memory say together.
+    pub pair: Pair,
+    pub labels: [Option<PairLabel>; MEMBERS],
+    pub paths: [PathBuf; MEMBERS],
+    /// Those that can be opened and have a label of the pair.
+    pub files: [Option<MediaFile>; MEMBERS],
+    /// Why one is not used.
+    pub left_out: [Option<String>; MEMBERS],
+    /// How long a member may take for anything.
+    pub limit: Duration,
+}
+
+impl PairFiles {
+    /// Whether a member has everything and can be used.
+    pub(crate) fn is_used(&self, member: usize) -> bool {
+        self.pair.in_sync[member] && self.files[member].is_some()
+    }
+
+    /// The pair as one device.
+    pub(crate) fn device(&self) -> PairDevice<MemberDevice> {
+        let device = |member: usize| {
+            let file = self.files[member].as_ref().filter(|_| self.is_used(member))?;
+            Some(MemberDevice::new(file.clone(), self.limit))
+        };
+        PairDevice::new(self.pair, [device(0), device(1)])
+    }
+
+    /// The path of the one that is read first.
+    pub(crate) fn first_path(&self) -> &PathBuf {
+        &self.paths[usize::from(!self.is_used(0))]
+    }
+}
+
+/// The cache SSD, or the pair of them, as one device.
+pub(crate) enum CacheDevice {
+    One(FileDevice<MediaFile>),
+    Pair(Box<PairDevice<MemberDevice>>),
+}
+
+/// Calls a method of whichever it is.
+macro_rules! either {
+    ($any:expr, $device:ident => $call:expr) => {
+        match $any {
+            CacheDevice::One($device) => $call,
+            CacheDevice::Pair($device) => $call,
+        }
+    };
+}
+
+impl SyncDevice for CacheDevice {
+    fn size_bytes(&self) -> u64 {
+        either!(self, device => device.size_bytes())
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        either!(self, device => device.read(offset_bytes, buf))
+    }
+
+    fn read_right(
+        &mut self,
+        offset_bytes: u64,
+        buf: &mut [u8],
+        is_right: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<(), MediaError> {
+        either!(self, device => device.read_right(offset_bytes, buf, is_right))
+    }
+
+    fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        either!(self, device => device.read_pages(offset_bytes, buf))
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        either!(self, device => device.write(offset_bytes, bytes))
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        either!(self, device => device.flush())
+    }
+}
+
+type Job = Box<dyn FnOnce(&mut FileDevice<MediaFile>) + Send>;
+
+/// A member, asked on a thread of its own, which is left behind when it does not come back in time.
+pub(crate) struct MemberDevice {
+    file: MediaFile,
+    limit: Duration,
+    jobs: Option<Sender<Job>>,
+    is_gone: bool,
+}
+
+impl MemberDevice {
+    pub(crate) fn new(file: MediaFile, limit: Duration) -> MemberDevice {
+        MemberDevice { file, limit, jobs: None, is_gone: false }
+    }
+
+    fn within_limit<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut FileDevice<MediaFile>) -> Result<T, MediaError> + Send + 'static,
+    ) -> Result<T, MediaError> {
+        if self.is_gone {
+            return Err(MediaError::Gone);
+        }
+        let (sender, receiver) = sync_channel(1);
+        let job: Job = Box::new(move |device| {
+            // Whoever asked may have given up waiting.
+            let _ = sender.send(work(device));
+        });
+        let sent = self.jobs().is_some_and(|jobs| jobs.send(job).is_ok());
+        match receiver.recv_timeout(self.limit) {
+            Ok(result) if sent => result,
+            _ => {
+                (self.is_gone, self.jobs) = (true, None);
+                Err(MediaError::Gone)
+            }
+        }
+    }
+
+    fn jobs(&mut self) -> Option<&Sender<Job>> {
+        if self.jobs.is_none() {
+            let (jobs, todo) = channel::<Job>();
+            let mut device = FileDevice(self.file.clone());
+            let work = move || todo.into_iter().for_each(|job| job(&mut device));
+            thread::Builder::new().name("member".to_owned()).spawn(work).ok()?;
+            self.jobs = Some(jobs);
+        }
+        self.jobs.as_ref()
+    }
+}
+
+impl SyncDevice for MemberDevice {
+    fn size_bytes(&self) -> u64 {
+        self.file.size_bytes()
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let mut bytes = vec![0; buf.len()];
+        let bytes = self.within_limit(move |device| device.read(offset_bytes, &mut bytes).map(|()| bytes))?;
+        buf.copy_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        let bytes = bytes.to_vec();
+        self.within_limit(move |device| device.write(offset_bytes, &bytes))
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        self.within_limit(FileDevice::flush)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use lode_media::OpenOptions;
+
+    use super::*;
+
+    #[test]
+    fn a_member_that_does_not_answer_is_gone_from_then_on() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let options = OpenOptions { create_size: Some(1 << 20), ..OpenOptions::default() };
+        let file = MediaFile::open(&folder.path().join("ssd"), &options).unwrap();
+        let mut device = MemberDevice::new(file, Duration::from_millis(200));
+        device.write(4096, &[7; 4096]).unwrap();
+        let mut bytes = vec![0; 8192];
+        device.read(0, &mut bytes).unwrap();
+        assert_eq!((bytes[0], bytes[4096], device.flush()), (0, 7, Ok(())));
+        let (release, wait) = channel::<()>();
+        let hangs = device.within_limit(move |_| {
+            let _ = wait.recv();
+            Ok(())
+        });
+        assert_eq!(hangs, Err(MediaError::Gone));
+        let began = Instant::now();
+        assert_eq!(device.read(0, &mut bytes), Err(MediaError::Gone));
+        assert!(began.elapsed() < Duration::from_millis(150), "it is waited for once");
+        drop(release);
+    }
+}

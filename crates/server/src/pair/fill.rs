@@ -1,0 +1,216 @@
+//! Bringing a member up to date while guests are served. Everything that is written goes to it from the beginning, and what was there
+//! before is copied, part by part, as fast as the configuration allows. Only then it counts: first what it lacks from then on is told
+//! as of any member, then the labels say that it has everything. It must not know where a new member comes from.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use lode_format::PairLabel;
+use lode_media::MediaFile;
+use lode_store::SyncDevice;
+use lode_store::pair::{MEMBERS, write_label};
+
+use super::device::MemberDevice;
+use super::served::{ServedPair, TICK, flush_member};
+use crate::config::Size;
+use crate::events::EventKind;
+use crate::guard::guarded;
+use crate::shared::DisksOf;
+
+/// Longest that it sleeps at once to go no faster than it may.
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// What is said of one that is not finished when the service ends; the next start goes on with it.
+const SERVICE_ENDS: &str = "the service ends; it goes on with the next start";
+
+/// A member that is brought up to date, and which time that is.
+#[derive(Clone, Copy)]
+struct Filled {
+    member: usize,
+    fill: u64,
+}
+
+impl ServedPair {
+    /// Begins to bring a device up to date as the member that does not have everything. Its label says so already. `used` gives the
+    /// bytes of the pair that mean anything, when it is asked.
+    ///
+    /// # Errors
+    /// In words, when there is no such member now.
+    pub(super) fn begin_fill(
+        self: &Arc<Self>,
+        (path, file): (&Path, MediaFile),
+        disks: DisksOf,
+        used: impl FnOnce() -> Vec<Range<u64>> + Send + 'static,
+    ) -> Result<(), String> {
+        let mut state = self.state();
+        let (health, _) = self.health();
+        let member = (0..MEMBERS).find(|&member| !health.in_sync[member]);
+        let (Some(member), None) = (member, health.filling) else {
+            return Err("Both SSDs of the pair are in use, or one is being brought up to date".to_owned());
+        };
+        if !health.is_recorded || health.is_lost {
+            return Err(
+                "The pair is not at rest: see `lode device list` and the log, and try again".to_owned()
+            );
+        }
+        let joins = &mut state.members[member];
+        (joins.path, joins.file, joins.disks) = (path.to_path_buf(), Some(file), Some(disks));
+        (joins.why, joins.wants_fill) = (None, false);
+        state.fill += 1;
+        let fill = state.fill;
+        let version = self.set_health(&state, |health| health.filling = Some(member));
+        drop(state);
+        self.tell_all();
+        let pair = Arc::clone(self);
+        let body = move || {
+            let done = guarded(|| pair.fill(Filled { member, fill }, version, used));
+            let done = done.unwrap_or_else(|defect| Err(format!("a defect of the program: {defect}")));
+            match done {
+                Ok(()) => {}
+                Err(why) if pair.is_closing() => tracing::info!("An SSD is not up to date: {why}"),
+                Err(why) if pair.state().fill == fill => pair.drop_member(member, &why),
+                // It was given up before, and said to be.
+                Err(_) => {}
+            }
+        };
+        match thread::Builder::new().name("resilver".to_owned()).spawn(body) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let why = format!("cannot start a thread ({error}); raise the limit of threads");
+                self.drop_member(member, &why);
+                Err(why)
+            }
+        }
+    }
+
+    fn fill(
+        self: &Arc<Self>,
+        filled: Filled,
+        version: u64,
+        used: impl FnOnce() -> Vec<Range<u64>>,
+    ) -> Result<(), String> {
+        // From then on all that is written goes there as well, and is known to the resilver.
+        if !self.all_have(version, |follower| &follower.drained) {
+            return Err(SERVICE_ENDS.to_owned());
+        }
+        let member = filled.member;
+        let (path, began) = (self.state().members[member].path.display().to_string(), Instant::now());
+        let used = used();
+        let total: u64 = used.iter().map(|range| range.end - range.start).sum();
+        tracing::info!("SSD {path} is brought up to date: {} to compare and copy", Size(total));
+        self.note(EventKind::Setting, &format!("SSD {path} is being brought up to date"));
+        self.while_filled(filled, |pair| pair.resilver().begin(used))?;
+        let device = |member: usize| {
+            let file = self.file(member).ok_or_else(|| "an SSD was closed".to_owned())?;
+            Ok::<_, String>(MemberDevice::new(file, self.limit()))
+        };
+        let (mut from, mut to) = (device(1 - member)?, device(member)?);
+        let (mut copied, mut written) = (0, 0);
+        while let Some(part) = self.next_part(filled)? {
+            written += copy(&mut from, &mut to, &part)?;
+            copied += part.end - part.start;
+            self.while_filled(filled, |pair| pair.resilver().part_copied())?;
+            self.resilver_changed.notify_all();
+            if self.somebody_waits.swap(false, Ordering::SeqCst) {
+                self.tell_all();
+            }
+            self.pace(copied, began);
+        }
+        let disks = self.disks_of(member).ok_or("it was closed")?;
+        flush_member(&mut to, &disks).map_err(|error| format!("a flush of it failed ({error:?})"))?;
+        self.count(filled, &mut from, &mut to)?;
+        let text = format!(
+            "SSD {path} is up to date: {} of {} were different, {:.0} s",
+            Size(written),
+            Size(total),
+            began.elapsed().as_secs_f64()
+        );
+        tracing::info!("{text}");
+        self.note(EventKind::Setting, &text);
+        Ok(())
+    }
+
+    /// The next part, when nobody writes to it.
+    fn next_part(&self, filled: Filled) -> Result<Option<Range<u64>>, String> {
+        let part = self.while_filled(filled, |pair| pair.resilver().next_part())?;
+        let Some(part) = part else { return Ok(None) };
+        loop {
+            if self.is_closing() {
+                return Err(SERVICE_ENDS.to_owned());
+            }
+            if self.while_filled(filled, |pair| pair.resilver().may_copy())? {
+                return Ok(Some(part));
+            }
+            let waited = self.resilver_changed.wait_timeout(self.resilver(), TICK);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// Does something unless the member was given up meanwhile, or another time has begun.
+    fn while_filled<T>(&self, filled: Filled, work: impl FnOnce(&ServedPair) -> T) -> Result<T, String> {
+        let state = self.state();
+        let is_current = state.fill == filled.fill && self.health().0.filling == Some(filled.member);
+        if is_current { Ok(work(self)) } else { Err("it was given up".to_owned()) }
+    }
+
+    fn pace(&self, copied_bytes: u64, began: Instant) {
+        let due = Duration::from_secs_f64(copied_bytes as f64 / self.rate_bytes as f64);
+        while let Some(left) = due.checked_sub(began.elapsed())
+            && !self.is_closing()
+        {
+            thread::sleep(left.min(LONGEST_PAUSE));
+        }
+    }
+
+    /// It has everything, durably: from now on it is waited for as for the other one. When everybody goes by that, the labels say so.
+    fn count(
+        self: &Arc<Self>,
+        Filled { member, fill }: Filled,
+        from: &mut MemberDevice,
+        to: &mut MemberDevice,
+    ) -> Result<(), String> {
+        let mut state = self.state();
+        if state.fill != fill || self.health().0.filling != Some(member) {
+            return Err("it was given up".to_owned());
+        }
+        state.labels = state.labels.with(member, to.size_bytes());
+        state.counts = Some(member);
+        let labels = state.labels;
+        let version =
+            self.set_health(&state, |health| (health.in_sync[member], health.filling) = (true, None));
+        drop(state);
+        self.tell_all();
+        if !self.all_have(version, |follower| &follower.adopted) {
+            // The labels go on saying that it lacks something.
+            return Ok(());
+        }
+        write_label(to, &labels.label(member)).map_err(|error| error.to_string())?;
+        if let Err(error) = write_label(from, &labels.label(1 - member)) {
+            self.drop_member(1 - member, &error.to_string());
+        }
+        self.remember(labels.generation);
+        self.state().counts = None;
+        Ok(())
+    }
+}
+
+/// Has one member have what the other one has of these bytes. Says how many were written, for they were different.
+fn copy(from: &mut MemberDevice, to: &mut MemberDevice, part: &Range<u64>) -> Result<u64, String> {
+    let at = PairLabel::DATA_START_BYTES + part.start;
+    let [mut bytes, mut there] = [0, 0].map(|zero| vec![zero; (part.end - part.start) as usize]);
+    from.read(at, &mut bytes).map_err(|error| {
+        format!(
+            "the other SSD cannot be read at byte {at} ({error:?}), so that nothing else can be brought up to date with it: `lode drain` \
+             what it holds, stop, and format a new pair"
+        )
+    })?;
+    // What cannot be read there is written.
+    if to.read(at, &mut there).is_ok() && there == bytes {
+        return Ok(0);
+    }
+    to.write(at, &bytes).map_err(|error| format!("it cannot be written at byte {at} ({error:?})"))?;
+    Ok(bytes.len() as u64)
+}

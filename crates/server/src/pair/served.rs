@@ -1,0 +1,499 @@
+//! What all volumes of all shards know of the pair that they are served from: who has everything, and whether the labels say so. What
+//! fails for one of them has failed for all. A member that fails is dropped: first nothing is acknowledged any more, then the label of
+//! the other one says so durably, then the state file remembers that label, and then acknowledgements go on. It must not know
+//! volumes.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use lode_engine::Worth;
+use lode_engine::command::{CommandKind, MediaError};
+use lode_format::PairLabel;
+use lode_media::MediaFile;
+use lode_store::SyncDevice;
+use lode_store::pair::{MEMBERS, Pair, PairHealth, Resilver, write_label};
+
+use super::device::{MemberDevice, PairFiles};
+use crate::events::{EventKind, Events};
+use crate::identity::StateFile;
+use crate::shared::DisksOf;
+use crate::sync_device::FileDevice;
+
+/// How often it is looked whether something has come to pass that other threads do.
+pub(super) const TICK: Duration = Duration::from_millis(2);
+/// How often the state file is tried again.
+const STATE_PAUSE: Duration = Duration::from_secs(1);
+
+/// What the members of a pair lie on, and the pair as a whole, which is on nothing but them.
+pub(crate) struct MemberDisks {
+    pub pair: DisksOf,
+    pub members: [Option<DisksOf>; MEMBERS],
+}
+
+/// A member, as it is served.
+#[derive(Clone)]
+pub(super) struct Member {
+    pub path: PathBuf,
+    /// While anything is sent to it.
+    pub file: Option<MediaFile>,
+    pub disks: Option<DisksOf>,
+    /// Why it does not have everything.
+    pub why: Option<String>,
+    /// Its own label says that it is to be brought up to date.
+    pub wants_fill: bool,
+}
+
+pub(super) struct State {
+    /// What the labels say, or are about to.
+    pub labels: Pair,
+    pub members: [Member; MEMBERS],
+    /// Which time it is that a member is brought up to date.
+    pub fill: u64,
+    /// It has everything, and labels are about to say so.
+    pub counts: Option<usize>,
+    /// The label is to be written, and whether a thread does.
+    must_record: bool,
+    is_recording: bool,
+}
+
+/// Up to which change of the pair's health a volume has followed.
+#[derive(Debug, Default)]
+pub(super) struct Follower {
+    /// It goes by it.
+    pub adopted: AtomicU64,
+    /// Nothing is under way either that it began before.
+    pub drained: AtomicU64,
+}
+
+/// See the module's documentation.
+pub(crate) struct ServedPair {
+    /// See [`pack`].
+    health: AtomicU64,
+    state: Mutex<State>,
+    followers: Mutex<Vec<Weak<Follower>>>,
+    /// The thread that writes the directory has something under way.
+    directory: Mutex<()>,
+    resilver: Mutex<Resilver>,
+    pub(super) resilver_changed: Condvar,
+    /// A volume waits for the part that is copied.
+    pub(super) somebody_waits: AtomicBool,
+    disks: DisksOf,
+    pub(super) state_file: StateFile,
+    limit: Duration,
+    /// Bytes a second that are copied to a member that is brought up to date.
+    pub(super) rate_bytes: u64,
+    events: OnceLock<Events>,
+    is_closing: AtomicBool,
+}
+
+const RECORDED: u64 = 1 << 2;
+const LOST: u64 = 1 << 3;
+const FILLING_SHIFT: u32 = 4;
+const VERSION_SHIFT: u32 = 8;
+
+/// A health and its version in one number, so that they are read together.
+fn pack(health: &PairHealth, version: u64) -> u64 {
+    let in_sync = u64::from(health.in_sync[0]) | u64::from(health.in_sync[1]) << 1;
+    let recorded = if health.is_recorded { RECORDED } else { 0 };
+    let lost = if health.is_lost { LOST } else { 0 };
+    let filling = health.filling.map_or(0, |member| member as u64 + 1) << FILLING_SHIFT;
+    in_sync | recorded | lost | filling | version << VERSION_SHIFT
+}
+
+fn unpack(bits: u64) -> (PairHealth, u64) {
+    let health = PairHealth {
+        in_sync: [0, 1].map(|member| bits >> member & 1 == 1),
+        is_recorded: bits & RECORDED != 0,
+        is_lost: bits & LOST != 0,
+        filling: (bits >> FILLING_SHIFT & 3).checked_sub(1).map(|member| member as usize),
+    };
+    (health, bits >> VERSION_SHIFT)
+}
+
+impl ServedPair {
+    /// Of a pair as a start has left it, whose labels and state file say so.
+    pub(crate) fn new(
+        files: PairFiles,
+        labels: Pair,
+        disks: MemberDisks,
+        state_file: StateFile,
+        rate_bytes: u64,
+    ) -> ServedPair {
+        let health = PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, filling: None };
+        let MemberDisks { pair, members: mut member_disks } = disks;
+        let member = |member: usize| {
+            let is_used = labels.in_sync[member];
+            let says = files.labels[member];
+            Member {
+                path: files.paths[member].clone(),
+                file: files.files[member].clone().filter(|_| is_used),
+                disks: None,
+                why: files.left_out[member].clone().filter(|_| !is_used),
+                wants_fill: !is_used && says.is_some_and(|label| !label.in_sync[member]),
+            }
+        };
+        let mut members = [member(0), member(1)];
+        for (member, disks) in members.iter_mut().zip(&mut member_disks) {
+            member.disks = disks.take();
+        }
+        ServedPair {
+            health: AtomicU64::new(pack(&health, 1)),
+            state: Mutex::new(State {
+                labels,
+                members,
+                fill: 0,
+                counts: None,
+                must_record: false,
+                is_recording: false,
+            }),
+            followers: Mutex::default(),
+            directory: Mutex::default(),
+            resilver: Mutex::default(),
+            resilver_changed: Condvar::new(),
+            somebody_waits: AtomicBool::new(false),
+            disks: pair,
+            state_file,
+            limit: files.limit,
+            rate_bytes,
+            events: OnceLock::new(),
+            is_closing: AtomicBool::new(false),
+        }
+    }
+
+    /// Where it is noted what happens.
+    pub(crate) fn connect(&self, events: Events) {
+        // It is told once.
+        let _ = self.events.set(events);
+    }
+
+    pub(super) fn note(&self, kind: EventKind, text: &str) {
+        if let Some(events) = self.events.get() {
+            events.note(kind, None, text);
+        }
+    }
+
+    /// The service ends: what is done in the background is given up.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.resilver_changed.notify_all();
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        // What it holds is changed in whole steps.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Taken after [`ServedPair::state`], where both are.
+    pub(super) fn resilver(&self) -> MutexGuard<'_, Resilver> {
+        self.resilver.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How it stands, and a number that grows with every change of that.
+    pub(super) fn health(&self) -> (PairHealth, u64) {
+        unpack(self.health.load(Ordering::SeqCst))
+    }
+
+    /// Changes the health, under the lock. Threads are woken by [`ServedPair::tell_all`]. Gives the version.
+    pub(super) fn set_health(&self, _state: &State, change: impl FnOnce(&mut PairHealth)) -> u64 {
+        let (mut health, version) = self.health();
+        change(&mut health);
+        self.health.store(pack(&health, version + 1), Ordering::SeqCst);
+        version + 1
+    }
+
+    pub(super) fn tell_all(&self) {
+        self.disks.tell_all();
+        self.resilver_changed.notify_all();
+    }
+
+    /// The pair as a whole, of which all volumes are told when it fails.
+    pub(crate) fn disks(&self) -> &DisksOf {
+        &self.disks
+    }
+
+    /// How long a member may take for a command.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// What a member's commands go to, as long as any do.
+    pub(super) fn file(&self, member: usize) -> Option<MediaFile> {
+        self.state().members[member].file.clone()
+    }
+
+    pub(super) fn disks_of(&self, member: usize) -> Option<DisksOf> {
+        self.state().members[member].disks.clone()
+    }
+
+    /// A volume is served from it, and says with this how far it has followed.
+    pub(super) fn follow(&self) -> Arc<Follower> {
+        let follower = Arc::new(Follower::default());
+        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.retain(|follower| follower.strong_count() > 0);
+        followers.push(Arc::downgrade(&follower));
+        follower
+    }
+
+    /// Waits until all volumes have followed a change of the health. False: the service ends first.
+    pub(super) fn all_have(&self, version: u64, what: fn(&Follower) -> &AtomicU64) -> bool {
+        loop {
+            let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut alive = followers.iter().filter_map(Weak::upgrade);
+            if alive.all(|follower| what(&follower).load(Ordering::SeqCst) >= version) {
+                drop(followers);
+                // What the directory's thread began before is over as well.
+                drop(self.directory.lock().unwrap_or_else(PoisonError::into_inner));
+                return true;
+            }
+            drop(followers);
+            if self.is_closing() {
+                return false;
+            }
+            thread::sleep(TICK);
+        }
+    }
+
+    /// A member has failed. The last one that has everything is not dropped.
+    pub(crate) fn drop_member(self: &Arc<Self>, member: usize, why: &str) {
+        self.let_go(member, why, EventKind::Failure);
+    }
+
+    /// A member is to go. The last one that has everything is not dropped.
+    pub(super) fn take_out(self: &Arc<Self>, member: usize) {
+        self.let_go(member, "it was taken out", EventKind::Setting);
+    }
+
+    fn let_go(self: &Arc<Self>, member: usize, why: &str, kind: EventKind) {
+        let mut state = self.state();
+        let (health, _) = self.health();
+        let path = state.members[member].path.display().to_string();
+        if health.filling == Some(member) {
+            self.set_health(&state, |health| health.filling = None);
+            let text = format!("SSD {path} is not brought up to date any more: {why}");
+            tracing::warn!("{text}. What it has is not used; `lode device list` shows how the pair stands");
+            self.note(kind, &text);
+        } else if state.labels.in_sync == [true; MEMBERS] {
+            state.labels = state.labels.without(member);
+            state.must_record = true;
+            self.set_health(&state, |health| {
+                (health.in_sync[member], health.is_recorded, health.filling) = (false, false, None);
+            });
+            let other = state.members[1 - member].path.display();
+            let text = format!("SSD {path} was dropped from the pair: {why}");
+            let text_of_both = format!(
+                "{text}. Guests are served from {other} alone, and what it holds dirty is on one SSD"
+            );
+            match kind {
+                EventKind::Failure => tracing::error!(
+                    "{text_of_both}: look at the SSD and the system log, then `lode device add` it again, or another one in its place"
+                ),
+                _ => tracing::warn!("{text_of_both} until `lode device add` brings one up to date"),
+            }
+            self.note(kind, &text);
+        } else {
+            return;
+        }
+        let gone = &mut state.members[member];
+        (gone.file, gone.why) = (None, Some(why.to_owned()));
+        self.resilver().give_up();
+        drop(state);
+        self.tell_all();
+        self.record();
+    }
+
+    /// Has a thread write the label that is to be written, unless one does.
+    pub(crate) fn record(self: &Arc<Self>) {
+        let mut state = self.state();
+        if !state.must_record || state.is_recording {
+            return;
+        }
+        let pair = Arc::clone(self);
+        match thread::Builder::new().name("pair".to_owned()).spawn(move || pair.write_labels()) {
+            Ok(_) => state.is_recording = true,
+            // It is tried again at the next tick of a volume.
+            Err(error) => tracing::error!(
+                "Cannot start a thread that notes which SSD of the pair was dropped: {error}. Until it can be nothing is acknowledged; \
+                 raise the limit of threads"
+            ),
+        }
+    }
+
+    fn write_labels(&self) {
+        loop {
+            let (label, file) = {
+                let mut state = self.state();
+                if !state.must_record {
+                    state.is_recording = false;
+                    return;
+                }
+                state.must_record = false;
+                let member = state.labels.first_in_sync();
+                (state.labels.label(member), state.members[member].file.clone())
+            };
+            match file.ok_or("it is closed".to_owned()).and_then(|file| record_on(&file, &label)) {
+                Ok(()) => self.remember(label.generation),
+                Err(why) => return self.lose(&why),
+            }
+            let state = self.state();
+            if !state.must_record {
+                self.set_health(&state, |health| health.is_recorded = true);
+            }
+            drop(state);
+            self.tell_all();
+        }
+    }
+
+    /// Has the state file remember that labels are of this generation. Without that a start could take a member for the whole that
+    /// lacks something; so it is tried until it succeeds.
+    pub(super) fn remember(&self, generation: u64) {
+        let mut is_told = false;
+        while let Err(error) = self.state_file.note_pair(generation) {
+            if !std::mem::replace(&mut is_told, true) {
+                tracing::error!(
+                    "{error}. Until it is remembered which SSD of the pair has everything, no write is acknowledged; free space in \
+                     `state_dir`"
+                );
+            }
+            if self.is_closing() {
+                return;
+            }
+            thread::sleep(STATE_PAUSE);
+        }
+    }
+
+    /// The last member failed when it was to say that it is the last.
+    fn lose(&self, why: &str) {
+        let state = self.state();
+        self.set_health(&state, |health| health.is_lost = true);
+        let text = format!("both SSDs of the pair have failed: {why}");
+        tracing::error!(
+            "{text}. Nothing is acknowledged as durable any more; look at both and the system log, then restart"
+        );
+        self.note(EventKind::Failure, &text);
+        drop(state);
+        self.disks.fail_file();
+        self.tell_all();
+    }
+
+    /// Carries out a write or flush on all members that have everything, or are about to, on this thread, and waits until what one of
+    /// them lacks may be acknowledged.
+    pub(crate) fn run_now(self: &Arc<Self>, kind: &CommandKind) -> Result<(), MediaError> {
+        let _alone = self.directory.lock().unwrap_or_else(PoisonError::into_inner);
+        let (health, _) = self.health();
+        if health.is_lost {
+            return Err(MediaError::Gone);
+        }
+        let number = self.wait_for_turn(kind, &health);
+        let results = [0, 1].map(|member| {
+            let is_asked = health.in_sync[member] || health.filling == Some(member);
+            is_asked.then(|| self.run_on(member, kind))
+        });
+        if let Some(number) = number {
+            self.resilver().end_write(number);
+            self.resilver_changed.notify_all();
+        }
+        let took = |member: &usize| results[*member] == Some(Ok(()));
+        let has_all = |member: &usize| health.in_sync[*member];
+        if !(0..MEMBERS).filter(has_all).any(|member| took(&member)) {
+            return results.into_iter().flatten().fold(Ok(()), Result::and);
+        }
+        for member in (0..MEMBERS).filter(|member| matches!(results[*member], Some(Err(_)))) {
+            self.drop_member(member, "a change of the directory could not be written there");
+        }
+        loop {
+            let (now, _) = self.health();
+            let is_somewhere = (0..MEMBERS).any(|member| now.in_sync[member] && took(&member));
+            match () {
+                () if now.is_lost || !is_somewhere => return Err(MediaError::Gone),
+                () if now.is_recorded => return Ok(()),
+                () if self.is_closing() => return Err(MediaError::Gone),
+                () => thread::sleep(TICK),
+            }
+        }
+    }
+
+    /// Waits until nothing is copied where this writes. Gives the number under which that is noted.
+    fn wait_for_turn(&self, kind: &CommandKind, health: &PairHealth) -> Option<u64> {
+        health.filling?;
+        let bytes = bytes_of(kind)?;
+        let mut resilver = self.resilver();
+        loop {
+            match resilver.begin_write(bytes.clone()) {
+                Some(number) => return Some(number),
+                None => {
+                    let waited = self.resilver_changed.wait_timeout(resilver, TICK);
+                    resilver = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    fn run_on(&self, member: usize, kind: &CommandKind) -> Result<(), MediaError> {
+        let Member { file, disks, .. } = self.state().members[member].clone();
+        let (Some(file), Some(disks)) = (file, disks) else { return Err(MediaError::Gone) };
+        let mut device = MemberDevice::new(file, self.limit);
+        match kind {
+            CommandKind::Write { offset_bytes, data } => {
+                device.write(PairLabel::DATA_START_BYTES + offset_bytes, &data.concat())
+            }
+            _ => flush_member(&mut device, &disks),
+        }
+    }
+}
+
+/// The bytes of the pair that a command writes, if it does.
+pub(super) fn bytes_of(kind: &CommandKind) -> Option<Range<u64>> {
+    match kind {
+        CommandKind::Read { .. } | CommandKind::Flush => None,
+        kind => {
+            let (offset_bytes, length_bytes) = kind.range();
+            Some(offset_bytes..offset_bytes + length_bytes)
+        }
+    }
+}
+
+/// Flushes a member, and waits until it is known to be worth something.
+pub(super) fn flush_member(device: &mut MemberDevice, disks: &DisksOf) -> Result<(), MediaError> {
+    let flushing = disks.begin_flush();
+    let outcome = device.flush();
+    let flushed = disks.end_flush(flushing, outcome.is_ok());
+    outcome?;
+    loop {
+        match disks.worth(&flushed) {
+            Worth::Durable => return Ok(()),
+            Worth::Nothing => return Err(MediaError::Gone),
+            // Those beside it are other threads', which end them whatever happens here.
+            Worth::Open => thread::sleep(TICK),
+        }
+    }
+}
+
+/// Has a member say durably what its label is to say.
+fn record_on(file: &MediaFile, label: &PairLabel) -> Result<(), String> {
+    write_label(&mut FileDevice(file), label).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_health_is_one_number() {
+        for in_sync in [[true, true], [true, false], [false, true]] {
+            for filling in [None, Some(0), Some(1)] {
+                for (is_recorded, is_lost) in [(true, false), (false, false), (false, true)] {
+                    let health = PairHealth { in_sync, is_recorded, is_lost, filling };
+                    assert_eq!(unpack(pack(&health, 77)), (health, 77));
+                }
+            }
+        }
+    }
+}
