@@ -99,7 +99,11 @@ impl Host {
     }
 
     fn format(&self) -> Result<(), String> {
-        self.run(&["format", &text(&self.devices[0]), "--block", &self.plan.block])?;
+        let ssd = text(&self.devices[0]);
+        let mirror = self.plan.mirror().map(|number| text(&self.devices[number]));
+        let mut format = vec!["format", &ssd, "--block", &self.plan.block];
+        format.extend(mirror.iter().flat_map(|mirror| ["--mirror", mirror]));
+        self.run(&format)?;
         if let Some(number) = self.plan.read_ssd() {
             self.run(&["format", "--read-ssd", &text(&self.devices[number])])?;
         }

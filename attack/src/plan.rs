@@ -7,6 +7,10 @@ use lode_types::Rng;
 use serde::{Deserialize, Serialize};
 
 const MIB: u64 = 1 << 20;
+/// Bytes of an SSD of a pair before the cache begins.
+const LABEL_BYTES: u64 = MIB;
+/// Which of a seed's numbers say whether the cache is on a pair.
+const PAIR_PART: u64 = 1000;
 
 /// What is asked of `lode schemes --json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -66,6 +70,9 @@ pub struct Plan {
     shards: u64,
     io: String,
     keeps_records: bool,
+    /// The cache is on a pair of SSDs.
+    #[serde(default)]
+    is_pair: bool,
 }
 
 const WRITE_BACK: [&str; 4] = [
@@ -109,6 +116,8 @@ impl Plan {
             shards: 1 + rng.below(2),
             io: if rng.chance(75) { "auto" } else { "threads" }.to_owned(),
             keeps_records: rng.chance(80),
+            // Of a seed all else is as it was before there were pairs.
+            is_pair: Rng::part(seed, PAIR_PART).chance(25),
         })
     }
 
@@ -126,11 +135,13 @@ impl Plan {
         }
     }
 
-    /// Sizes of the devices: the cache SSD, the disks, the read SSD if there is one.
+    /// Sizes of the devices: the cache SSD, the disks, the read SSD if there is one, the other one of a pair if it is one.
     pub fn device_bytes(&self) -> Vec<u64> {
         let disks = self.vms.iter().map(|vm| vm.disk_bytes);
         let read_ssd = (self.read_ssd_bytes > 0).then_some(self.read_ssd_bytes);
-        [self.ssd_bytes].into_iter().chain(disks).chain(read_ssd).collect()
+        let ssd_bytes = if self.is_pair { self.ssd_bytes + LABEL_BYTES } else { self.ssd_bytes };
+        let mirror = self.is_pair.then_some(ssd_bytes);
+        [ssd_bytes].into_iter().chain(disks).chain(read_ssd).chain(mirror).collect()
     }
 
     /// The number of the device that is a VM's disk.
@@ -143,12 +154,18 @@ impl Plan {
         (self.read_ssd_bytes > 0).then_some(self.vms.len() + 1)
     }
 
+    /// The number of the other one of a pair of cache SSDs.
+    pub fn mirror(&self) -> Option<usize> {
+        self.is_pair.then(|| self.vms.len() + 1 + usize::from(self.read_ssd_bytes > 0))
+    }
+
     /// VMs and their schemes, for people.
     pub fn describe(&self) -> String {
         let vms: Vec<&str> = self.vms.iter().map(|vm| vm.scheme.as_str()).collect();
         let records = if self.keeps_records { "" } else { ", without records in memory" };
         let (ssd_mib, block) = (self.ssd_bytes / MIB, &self.block);
-        format!("{} on {ssd_mib} MiB with blocks of {block}, io {}{records}", vms.join(" + "), self.io)
+        let pair = if self.is_pair { "a pair of " } else { "" };
+        format!("{} on {pair}{ssd_mib} MiB with blocks of {block}, io {}{records}", vms.join(" + "), self.io)
     }
 
     /// The configuration of a host whose devices are at these paths and whose other files are in `folder`.
@@ -162,6 +179,9 @@ impl Plan {
             self.io,
             devices[0].display()
         );
+        if let Some(number) = self.mirror() {
+            text += &format!("mirror = \"{}\"\n", devices[number].display());
+        }
         if let Some(number) = self.read_ssd() {
             text += &format!("\n[read_ssd]\npath = \"{}\"\n", devices[number].display());
         }
