@@ -254,6 +254,33 @@ fn a_second_ssd_arrives_or_is_refused() {
     assert!(error.starts_with("a.toml:7: No VM has a share of the read SSD"), "{error}");
 }
 
+#[test]
+fn a_pair_of_ssds_arrives_or_is_refused() {
+    let ssd = "[ssd]\npath = \"/dev/nvme0n1\"\n";
+    let of = |keys: &str| parse(&HOST.replacen(ssd, &format!("{ssd}{keys}\n"), 1));
+    let pair =
+        of("mirror = \"/dev/nvme1n1\"\ntimeout = \"3s\"\nresilver_rate = \"1MiB\"").unwrap().ssd.unwrap();
+    assert_eq!((pair.mirror.as_deref(), pair.timeout.as_secs()), (Some(Path::new("/dev/nvme1n1")), 3));
+    assert_eq!(pair.resilver_rate_bytes, 1 << 20);
+    let usual = of("mirror = \"/dev/nvme1n1\"").unwrap().ssd.unwrap();
+    assert_eq!((usual.timeout.as_secs(), usual.resilver_rate_bytes), (10, 200 << 20));
+    assert!(of("").unwrap().ssd.unwrap().mirror.is_none());
+    for (keys, word) in [
+        ("mirror = \"/dev/nvme0n1\"", "same path"),
+        ("timeout = \"3s\"", "add 'mirror'"),
+        ("resilver_rate = \"1MiB\"", "add 'mirror'"),
+        ("mirror = \"/dev/nvme1n1\"\ntimeout = \"never\"", "'timeout'"),
+        ("mirror = \"/dev/nvme1n1\"\ntimeout = \"11min\"", "'timeout'"),
+        ("mirror = \"/dev/nvme1n1\"\nresilver_rate = \"1KiB\"", "'resilver_rate'"),
+    ] {
+        let error = of(keys).expect_err(keys);
+        assert!(error.starts_with("a.toml:5: ") || error.starts_with("a.toml:6: "), "{keys}: {error}");
+        assert!(error.contains(word), "{keys}: {error}");
+    }
+    let text = TWO_SSDS.replacen("[read_ssd]\n", "[read_ssd]\nmirror = \"/dev/x\"\n", 1);
+    assert!(parse(&text).expect_err("a read SSD has none").contains("are of [ssd]"));
+}
+
 const HOST: &str = r#"
 name = "host1"
 [ssd]

@@ -174,6 +174,24 @@ fn text(view: &PairView, is_served: bool) -> String {
     text
 }
 
+/// What is not as it should be with a pair of SSDs.
+pub fn lines(pair: &PairView) -> String {
+    let line = |ssd: &MemberView| {
+        let path = ssd.path.display();
+        match ssd.state {
+            MemberState::Single | MemberState::InSync => None,
+            MemberState::Resilvering => Some(format!(
+                "SSD {path} is being brought up to date (`lode device list`); what is dirty is on one SSD\n"
+            )),
+            MemberState::OutOfSync => {
+                let why = ssd.why.as_deref().unwrap_or("see the log");
+                Some(format!("SSD {path} is out of the pair: {why}; what is dirty is on one SSD\n"))
+            }
+        }
+    };
+    pair.ssds.iter().filter_map(line).collect()
+}
+
 fn state(state: MemberState) -> &'static str {
     match state {
         MemberState::Single => "single",

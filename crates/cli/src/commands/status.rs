@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use comfy_table::{ColumnConstraint, Width};
+use lode_server::PairView;
 use serde::Deserialize;
 
 use crate::amounts::show_count;
 use crate::arguments::Daemon;
+use crate::commands::device::lines;
 use crate::error::CliError;
 use crate::output::{number, table, write};
 use crate::results::{JsonArgs, is_to_standard_output};
@@ -98,6 +100,8 @@ struct Cache {
     uuid: String,
     epoch: u64,
     block_bytes: u64,
+    #[serde(default)]
+    pair: Option<PairView>,
 }
 
 #[derive(Deserialize)]
@@ -213,7 +217,8 @@ impl Status {
     fn text(&self) -> String {
         let uptime = uptime(self.uptime_s);
         let cache = match &self.cache {
-            Some(Cache { uuid, epoch, .. }) => format!("SSD {uuid}, epoch {epoch}"),
+            Some(Cache { uuid, epoch, pair: None, .. }) => format!("SSD {uuid}, epoch {epoch}"),
+            Some(Cache { uuid, epoch, pair: Some(_), .. }) => format!("pair of SSDs {uuid}, epoch {epoch}"),
             None => "without an SSD".to_owned(),
         };
         let read_ssd = self.read_ssd.as_ref();
@@ -226,9 +231,10 @@ impl Status {
             true => String::new(),
             false => format!("In danger_zone: {}\n", self.danger_zone.join(", ")),
         };
-        let name = &self.name;
+        let (name, pair) = (&self.name, self.cache.as_ref().and_then(|cache| cache.pair.as_ref()));
         let mut text = format!(
-            "Cache {name}, {cache}, up {uptime}\n{last_end}{danger}{host}{change}\n{}\n",
+            "Cache {name}, {cache}, up {uptime}\n{}{last_end}{danger}{host}{change}\n{}\n",
+            pair.map(lines).unwrap_or_default(),
             self.table()
         );
         let told = [Vm::drain, Vm::migration, Vm::unmirrored, Vm::special_requests, Vm::expected, Vm::alarm];

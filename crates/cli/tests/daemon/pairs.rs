@@ -322,6 +322,31 @@ fn g7_an_ssd_that_fails_is_dropped_and_no_guest_notices() {
     daemon.stop();
 }
 
+#[test]
+fn g7_an_ssd_that_fails_during_a_start_is_dropped_and_the_start_begins_again() {
+    let site = Site::in_memory();
+    let Some(small) = SmallFolder::new(site.path("small"), 4 * MIB) else { return };
+    for path in [site.path("one.img"), small.0.join("other.img")] {
+        File::create(path).unwrap().set_len(SSD_MIB * MIB).unwrap();
+    }
+    lode_ok(&["format", &site.text("one.img"), "--mirror", &site.text("small/other.img")]);
+    // What describes the cache is there; tables of volumes find no space.
+    let mut filler = File::create(small.0.join("filler")).unwrap();
+    while std::io::Write::write_all(&mut filler, &[7; 4096]).is_ok() {}
+    configure(&site, "one.img", "small/other.img", "");
+    let daemon = site.serve_up();
+    wait_for(&site, "other.img", "out-of-sync");
+    assert!(site.log().contains("begins again without the SSD of the pair that failed"), "{}", site.log());
+    write_all(&daemon, 1);
+    let text = lode_ok(&["status", &site.text("test.toml")]);
+    assert!(text.contains("pair of SSDs") && text.contains("is out of the pair"), "{text}");
+    daemon.kill();
+    site.lose_memory();
+    let daemon = site.serve_up();
+    check_all(&daemon, 1);
+    daemon.stop();
+}
+
 /// One of the SSDs answers nothing any more: a file of nbdfuse whose server is stopped.
 #[test]
 fn g7_an_ssd_that_hangs_is_dropped_and_no_guest_notices() {
