@@ -42,6 +42,8 @@ struct Raw {
 impl PairLabel {
     /// SSDs of a pair.
     pub const MEMBERS: usize = 2;
+    /// No pair has so many changes; beyond are labels that somebody made up.
+    const MOST_GENERATIONS: u64 = u64::MAX - (1 << 32);
     /// Where on each member the first byte of the pair is.
     pub const DATA_START_BYTES: u64 = 1 << 20;
 
@@ -71,6 +73,9 @@ impl PairLabel {
             in_sync: raw.in_sync.map(|flag| flag == 1),
         };
         let wrong = |field| Err(FormatError { what: WHAT, wrong: Wrong::Field(field) });
+        if label.generation > PairLabel::MOST_GENERATIONS {
+            return wrong("generation");
+        }
         if label.member >= PairLabel::MEMBERS {
             return wrong("member");
         }

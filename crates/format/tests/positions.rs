@@ -102,6 +102,7 @@ fn label_of_a_pair() {
         PairLabel { in_sync: [false; 2], ..label },
         PairLabel { pair_bytes: 0x1234_5000, ..label },
         PairLabel { pair_bytes: u64::MAX, ..label },
+        PairLabel { generation: u64::MAX, ..label },
     ];
     assert!(impossible.iter().all(|label| PairLabel::decode(&label.encode()[..]).is_err()));
 }

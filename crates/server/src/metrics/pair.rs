@@ -1,7 +1,7 @@
 //! What metrics say of a pair of SSDs.
 
 use super::Row;
-use super::Samples::{CounterBy, HostGauge};
+use super::Samples::{Counter, HostGauge};
 use crate::pair::{MemberState, MemberView};
 use crate::status::Status;
 
@@ -26,7 +26,7 @@ pub(super) fn pair_families() -> Vec<Row> {
         (
             "lode_healed_blocks",
             "Blocks that were damaged on one SSD of the pair and written there again",
-            CounterBy("level", |vm| vm.healed_blocks.map(|blocks| ("ssd", blocks)).into_iter().collect()),
+            Counter(|vm| vm.healed_blocks.unwrap_or(0)),
         ),
     ]
 }

@@ -93,7 +93,8 @@ impl Pair {
         }
         let is_alone = complete == 1 && newest.in_sync == [true; MEMBERS];
         // A label is remembered after it was written, and before anything is done on its strength.
-        let is_remembered = known_generation.is_some_and(|known| known + 1 >= newest.generation);
+        let is_remembered =
+            known_generation.is_some_and(|known| known.saturating_add(1) >= newest.generation);
         if is_alone && !is_remembered {
             let context = format!(
                 "one SSD of pair {} is missing, and it cannot be told whether it has gone on without the one that is there; \
