@@ -135,9 +135,11 @@ impl SimPair {
             Came::Counts => {
                 self.labels = self.labels.with(member, self.second.size_bytes());
                 (self.health.in_sync[member], self.health.filling) = (true, None);
+            }
+            Came::Over(generation) => {
+                self.known_generation = self.known_generation.max(Some(generation));
                 self.filled += 1;
             }
-            Came::Over(generation) => self.known_generation = self.known_generation.max(Some(generation)),
         }
         for _ in 0..self.fill.parked() {
             self.fill.next_parked().into_iter().for_each(|command| self.begin(command));

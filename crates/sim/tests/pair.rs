@@ -155,6 +155,7 @@ fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
     pair.fill_after_start();
     world.restart(machine.clone()).unwrap();
     reads(&mut world);
+    world.settle();
     world.tick();
     assert_eq!(world.pair.as_ref().expect("a pair").filled(), 1);
     world.go_down(true);
