@@ -6,11 +6,15 @@
 
 use lode_format::{
     BUFFERED_RECORD_BYTES, CacheId, DeviceLayout, Directory, ENTRIES_PER_PAGE, JournalPage, PAGE_BYTES,
-    PairLabel, RECORDS_PER_PAGE, RecordBufferHeader, Superblock, TablePage, Volume, VolumeTag,
+    PairLabel, RECORDS_PER_PAGE, REDO_ENTRIES_PER_PAGE, RecordBufferHeader, RedoLabel, RedoLayout, RedoState,
+    RedoTablePage, Superblock, TablePage, Volume, VolumeTag,
 };
 
 const CRC: std::ops::Range<usize> = 8..12;
 const CACHE: std::ops::Range<usize> = 16..32;
+/// Bytes of the fields of a redo log's label, and of its state.
+const REDO_LABEL_BYTES: usize = 0x38;
+const REDO_STATE_BYTES: usize = 0x34;
 /// Bytes of the fields at the front of a record buffer.
 const BUFFER_HEADER_BYTES: usize = 0x54;
 /// Most records of a buffer that is made here.
@@ -172,5 +176,31 @@ pub fn check_record_buffer(data: &[u8]) -> bool {
     places.dedup();
     assert_eq!(places.len(), found.records.len(), "two records of one slot");
     assert!(found.records.len() as u64 + u64::from(found.damaged) <= slots);
+    true
+}
+
+/// The input is the fields of a label, those of a state, then the front of the first table page. What is read is written again and
+/// read as the same; nothing lies beyond the log's end, and no block beyond the disk's or twice.
+pub fn check_redo_log(data: &[u8]) -> bool {
+    let (label, rest) = data.split_at(data.len().min(REDO_LABEL_BYTES));
+    let (state, table) = rest.split_at(rest.len().min(REDO_STATE_BYTES));
+    let _ = RedoLabel::decode(label);
+    let Ok(label) = RedoLabel::decode(&sealed(label)) else { return false };
+    assert_eq!(RedoLabel::decode(&label.encode()[..]), Ok(label));
+    let layout = label.layout;
+    let tables_end = RedoLayout::table_page(RedoLayout::table_pages(layout.capacity_blocks));
+    assert!(tables_end <= layout.block(0) && layout.block(layout.capacity_blocks) == layout.bytes());
+    let _ = RedoState::decode(&label, state);
+    let Ok(state) = RedoState::decode(&label, &sealed(state)) else { return false };
+    assert!(state.blocks <= layout.capacity_blocks);
+    assert_eq!(RedoState::decode(&label, &state.encode(label.cache)[..]), Ok(state));
+    let _ = RedoTablePage::decode(&label, &state, 0, table);
+    let Ok(table) = RedoTablePage::decode(&label, &state, 0, &sealed(table)) else { return false };
+    assert_eq!(table.entries.len(), REDO_ENTRIES_PER_PAGE.min(state.blocks as usize));
+    assert!(table.entries.is_sorted_by(|one, next| one.block < next.block));
+    let blocks = label.volume_bytes.div_ceil(layout.block.bytes());
+    assert!(table.entries.iter().all(|entry| entry.block < blocks));
+    assert!(RedoTablePage::decode(&label, &state, 1, &table.encode(label.cache)[..]).is_err());
+    assert_eq!(RedoTablePage::decode(&label, &state, 0, &table.encode(label.cache)[..]), Ok(table));
     true
 }

@@ -16,6 +16,7 @@ mod page;
 mod pair;
 mod read_ssd;
 mod record_buffer;
+mod redo;
 mod superblock;
 mod table;
 
@@ -30,6 +31,7 @@ pub use read_ssd::ReadSsdLabel;
 pub use record_buffer::{
     BUFFERED_RECORD_BYTES, BootId, Buffered, FoundRecords, RecordBufferHeader, encode_buffered,
 };
+pub use redo::{REDO_ENTRIES_PER_PAGE, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage};
 pub use superblock::Superblock;
 pub use table::{ENTRIES_PER_PAGE, Entry, EntryState, TablePage, TableView};
 

@@ -16,6 +16,11 @@ fn pair_label_corpus() {
 }
 
 #[test]
+fn redo_log_corpus() {
+    check_corpus("redo-log", invariants::check_redo_log);
+}
+
+#[test]
 fn directory_corpus() {
     check_corpus("directory", invariants::check_directory);
 }

@@ -303,3 +303,67 @@ fn places_on_the_device() {
     assert_eq!([extent.journal_page(3, 0), extent.journal_page(3, 1)], [0xa000, 0xb000]);
     assert_eq!([extent.slot(0), extent.slot(243)], [0xc000, 0xff000]);
 }
+
+/// A redo log of 300 blocks of 4 KiB: two table pages.
+#[test]
+fn redo_log() {
+    let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 300 };
+    assert_eq!([RedoLayout::state(0), RedoLayout::state(1)], [0x1000, 0x2000]);
+    assert_eq!([RedoLayout::table_page(0), RedoLayout::table_page(1)], [0x3000, 0x4000]);
+    assert_eq!([layout.block(0), layout.block(299), layout.bytes()], [0x5000, 0x13_0000, 0x13_1000]);
+    // Larger blocks lie where a multiple of them is.
+    let large = RedoLayout { block: BlockSize::new(0x1_0000).unwrap(), ..layout };
+    assert_eq!([large.block(0), large.block(1)], [0x1_0000, 0x2_0000]);
+    let label = RedoLabel { cache: CACHE, volume: TAG, volume_bytes: A, layout };
+    check_page(
+        &label.encode()[..],
+        "LODErlab",
+        &[
+            (0x20, "1112131415161718"), // volume
+            (0x28, "a1a2a3a4a5a6a7a8"), // bytes of the disk
+            (0x30, "00100000"),         // bytes of a block
+            (0x34, "2c010000"),         // most blocks of a group
+        ],
+    );
+    let state = RedoState { volume: TAG, group: B, blocks: 0x101 };
+    check_page(
+        &state.encode(CACHE)[..],
+        "LODErsta",
+        &[
+            (0x20, "1112131415161718"), // volume
+            (0x28, "b1b2b3b4b5b6b7b8"), // group
+            (0x30, "01010000"),         // blocks
+        ],
+    );
+    let entries = vec![RedoEntry { block: C, crc: 0x6463_6261 }, RedoEntry { block: D, crc: 0x7473_7271 }];
+    let table = RedoTablePage { volume: TAG, group: B, page: 0x0403_0201, entries };
+    check_page(
+        &table.encode(CACHE)[..],
+        "LODErtab",
+        &[
+            (0x20, "1112131415161718"), // volume
+            (0x28, "b1b2b3b4b5b6b7b8"), // group
+            (0x30, "01020304"),         // which of its pages
+            (0x34, "02000000"),         // entries
+            (0x38, "2122232425262728"), // first entry: block
+            (0x40, "61626364"),         // first entry: checksum
+            (0x48, "d1d2d3d4d5d6d7d8"), // second entry: block
+            (0x50, "71727374"),         // second entry: checksum
+        ],
+    );
+    assert_eq!(REDO_ENTRIES_PER_PAGE, 252);
+}
+
+#[test]
+fn the_later_state_of_a_redo_log_counts_and_the_empty_one_of_one_group() {
+    let state = |group, blocks| Some(RedoState { volume: TAG, group, blocks });
+    for (one, other, newest) in [
+        (state(4, 0), state(5, 9), state(5, 9)),
+        (state(5, 0), state(5, 9), state(5, 0)),
+        (state(5, 9), None, state(5, 9)),
+        (None, None, None),
+    ] {
+        assert_eq!(RedoState::newest([one, other]), newest);
+        assert_eq!(RedoState::newest([other, one]), newest);
+    }
+}
