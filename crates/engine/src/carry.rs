@@ -41,6 +41,7 @@ impl Engine {
         Facts {
             is_well: self.health.is_well(),
             writes_back: self.health.writes_back(),
+            is_ordered: self.ordered.is_some() && !planted("evicted-past-groups"),
             is_dirty: self.levels.is_dirty(flight.copy()),
             is_recorded: flight.copy().place().is_some_and(is_recorded),
             may_come_back: flight.stage() == Stage::GivenUp
@@ -92,6 +93,12 @@ impl Engine {
             let bytes = at_hand.shared().or_else(|| Some(self.levels.dram.bytes(frame?)));
             let slice = slice.expect("a read is at the head");
             self.requests.deliver(block, &slice, bytes.expect("its bytes are there"));
+        }
+        if next.capture {
+            let frame = self.flights.of(block).frame();
+            let bytes = at_hand.shared().or_else(|| Some(self.levels.dram.bytes(frame?)));
+            let bytes = bytes.expect("its bytes are there").clone();
+            self.captured(block, bytes);
         }
         if let Some(frame) = next.free_frame {
             self.levels.dram.release(frame);
@@ -199,6 +206,8 @@ impl Engine {
             Some(BlockOp::Clean { asked }) => self.clean_ended(block, asked),
             Some(BlockOp::Copy { .. }) => self.copies.ended(),
             Some(BlockOp::Scrub) => self.scrub.ended(),
+            Some(BlockOp::Capture) => self.capture_ended(block),
+            Some(BlockOp::Settle) => self.settle_ended(block),
             Some(BlockOp::Move) => {
                 self.copies.ended();
                 self.space.move_ended();
@@ -228,6 +237,11 @@ impl Engine {
         let Some(mut flight) = self.flights.leave(block) else { return };
         // Before anything is decided that could free what must be kept.
         let keep_spares = flight.stands_in(&self.facts(block, &flight));
+        let is_dirty = self.levels.is_dirty(flight.copy());
+        let slot = flight.slot(Level::Ssd).filter(|_| is_dirty && flight.copy().whole().is_some());
+        if slot.is_some() {
+            self.note_dirty_slot(block, slot);
+        }
         let scheme = &mut self.front.scheme;
         if flight.copy().is_lost() {
             // Out of the scheme's hands until it is repaired or overwritten, the copies beside it included.
@@ -370,7 +384,8 @@ impl Engine {
                 whole.slice(sectors.start as usize..sectors.end as usize)
             }
         };
-        if access.kind == AccessKind::WriteAround {
+        // Nothing becomes dirty past groups.
+        if access.kind == AccessKind::WriteAround && self.ordered.is_none() {
             self.list_for_reissue(block, &access.slice);
         }
         let offset_bytes = self.config.block.start_of(block) + u64::from(sectors.start);

@@ -24,6 +24,9 @@ impl Engine {
     /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
     /// at every block of the SSD at once.
     pub fn drain(&mut self) {
+        if self.drain_groups() {
+            return;
+        }
         let version = self.durability().version;
         if let Some(ssd) = &mut self.levels.ssd {
             ssd.store.places_mut().mark();
@@ -33,6 +36,9 @@ impl Engine {
 
     /// As [`Engine::drain`], of the copies up to this version.
     pub(crate) fn drain_up_to(&mut self, version: u64) {
+        if self.drain_groups() {
+            return;
+        }
         let todo = self.take_stock(version);
         self.drain.begin(version, todo);
         self.run();
@@ -41,12 +47,26 @@ impl Engine {
     /// Blocks that the drain still has to write back; `None`: there is no drain, or it is over. A damaged block has
     /// nothing to write back and does not count: see [`crate::Gauges::lost_blocks`].
     pub fn drain_left(&self) -> Option<u32> {
-        self.drain.left()
+        match &self.ordered {
+            Some(ordered) => ordered.drain_left(),
+            None => self.drain.left(),
+        }
     }
 
     /// Gives the drain up. What it has under way comes to its end.
     pub fn stop_drain(&mut self) {
         self.drain.stop();
+        if let Some(ordered) = &mut self.ordered {
+            ordered.stop_drain();
+        }
+    }
+
+    /// Where the disk is written in groups, a drain is the groups of what was written until now.
+    fn drain_groups(&mut self) -> bool {
+        let Some(ordered) = &mut self.ordered else { return false };
+        ordered.drain();
+        self.run();
+        true
     }
 
     /// Dirty copies up to this version, in ascending order of their blocks.
@@ -102,6 +122,9 @@ impl Engine {
 impl Engine {
     /// Begins the next batch that is written back in the background, when nothing else is cleaned.
     pub(crate) fn drive_background(&mut self) {
+        if self.ordered.is_some() {
+            return;
+        }
         let mut looks = 0;
         while self.health.writes_back() && !self.drain.goes_on() && self.drain.under_way() == 0 {
             match self.background.next(&self.background_facts()) {

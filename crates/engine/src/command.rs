@@ -17,6 +17,8 @@ pub enum DeviceId {
     Ssd,
     /// The second SSD, for reads. Offsets count from the start of the whole SSD.
     ReadSsd,
+    /// The redo log beside the slow disk, where that is written in the order of the guest's flushes.
+    Redo,
 }
 
 /// One device command. `id` is unique among the engine's commands in flight.

@@ -4,6 +4,7 @@ use lode_policy::Quota;
 use lode_types::{BlockSize, Level};
 
 use crate::background::WriteBackLimits;
+use crate::ordered::OrderedConfig;
 
 /// What an engine is made for.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub struct EngineConfig {
     pub scrub_ticks: Option<u32>,
     /// The SSD is a pair: reads of it say what they are to find, so that what is damaged on one of the two is read from the other.
     pub ssd_is_pair: bool,
+    /// The backing disk is written in the order of the guest's flushes, by way of a redo log beside it; none: as it comes.
+    pub ordered: Option<OrderedConfig>,
     /// First byte of the volume's places on the read SSD, for a share of which it is looked at.
     pub read_ssd_start_bytes: u64,
 }
@@ -50,6 +53,7 @@ impl EngineConfig {
             write_back: None,
             scrub_ticks: None,
             ssd_is_pair: false,
+            ordered: None,
             read_ssd_start_bytes: 0,
         }
     }

@@ -48,9 +48,10 @@ impl Engine {
     fn admission(&self) -> Admission {
         Admission {
             is_well: self.health.is_well(),
-            has_range: self.disk.range.is_some(),
+            has_range: self.disk.range.is_some() || self.groups_hold_ranges(),
             // Where nothing is written back, because nothing can be, nobody waits for it.
-            is_throttled: self.drain.under_way() > 0 && self.background.is_over_max(self.blocks_to_clean()),
+            is_throttled: self.groups_hold_writes()
+                || (self.drain.under_way() > 0 && self.background.is_over_max(self.blocks_to_clean())),
         }
     }
 
@@ -120,6 +121,7 @@ impl Engine {
             }
             GuestOp::Flush => {
                 self.issue_all_again();
+                self.cut_at_flush();
                 if !self.health.is_well() {
                     self.requests.fail(request, GuestError::Io);
                 }
@@ -170,9 +172,18 @@ impl Engine {
     /// The short way for a read that DRAM holds: no operation, and the bytes of the frame as they are.
     fn serve_at_once(&mut self, block: BlockNo, slice: RequestSlice, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
-        // A cleaning, a move or a scrub changes no bytes and need not be waited for.
+        // A cleaning, a capture, a move or a scrub changes no bytes and need not be waited for.
         let changes = |flight: &Flight| {
-            flight.ops().any(|op| !matches!(op, BlockOp::Clean { .. } | BlockOp::Move | BlockOp::Scrub))
+            flight.ops().any(|op| {
+                !matches!(
+                    op,
+                    BlockOp::Clean { .. }
+                        | BlockOp::Move
+                        | BlockOp::Scrub
+                        | BlockOp::Capture
+                        | BlockOp::Settle
+                )
+            })
         };
         if self.flights.get(block).is_some_and(changes) {
             return false;
@@ -193,6 +204,7 @@ impl Engine {
         }
         let kind = decided.kind(direction == Direction::Write);
         let (kind, wants) = self.past_ssd(kind, decided.wants());
+        let (kind, wants) = self.by_way_of_groups(block, kind, wants);
         let reserved = self.levels.reserve(Reserved { place: wants.place && self.health.is_well(), ..wants });
         self.push_op(block, BlockOp::Access(BlockAccess { slice, kind, reserved }));
     }
@@ -234,7 +246,7 @@ impl Engine {
                     self.levels.empty_slot(level, slot);
                 }
             }
-            Effect::Clean { slot, block } if self.health.is_well() => {
+            Effect::Clean { slot, block } if self.health.is_well() && self.ordered.is_none() => {
                 self.drain.ask(block, slot, self.front.scheme.quota().ssd_blocks);
             }
             Effect::Clean { .. } => {}
@@ -252,6 +264,7 @@ impl Engine {
     /// Brings a copy that the scheme speaks of from its slot to the block's flight.
     pub(crate) fn claim(&mut self, block: BlockNo, level: Level, slot: Slot) {
         self.enter(block);
+        self.note_claimed(block, level);
         self.levels.claim(self.flights.of_mut(block), level, slot);
     }
 
@@ -283,6 +296,9 @@ impl Engine {
                 slots[level.index()].filter(|&slot| self.levels.block_in(level, slot) == Some(block))
             {
                 self.levels.claim(flight, level, slot);
+                if let Some(ordered) = self.ordered.as_mut().filter(|_| level == Level::Ssd) {
+                    ordered.note_slot(block, None);
+                }
             }
         }
         flight
@@ -327,6 +343,10 @@ impl Engine {
     }
 
     fn begin_range(&mut self, request: usize, blocks: Range<BlockNo>, kind: RangeKind) {
+        // What was written before goes to the disk before.
+        if !self.cut() && !planted("zeroes-past-groups") {
+            return self.end_part(request, PartEnd::Failed(GuestError::Io));
+        }
         self.written.clear(&self.bytes_of(&blocks));
         let mut held = self.flights.within(&blocks);
         for block in blocks.clone() {

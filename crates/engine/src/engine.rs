@@ -27,6 +27,7 @@ use crate::health::Health;
 use crate::io::{Io, Owner};
 use crate::levels::Levels;
 use crate::memory::Memory;
+use crate::ordered::Ordered;
 use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
@@ -56,6 +57,8 @@ pub struct Engine {
     /// What is asked of the host, where it divides its levels.
     pub(crate) space: Space,
     pub(crate) disk: Disk,
+    /// Where the disk is written in the order of the guest's flushes.
+    pub(crate) ordered: Option<Ordered>,
     pub(crate) drain: Drain,
     pub(crate) background: Background,
     pub(crate) scrub: Scrub,
@@ -92,6 +95,8 @@ impl Engine {
         let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors, volume_blocks);
         let mut levels = Levels::new(dram, read_ssd);
         levels.ssd = store.map(|store| Ssd { store, shelf: Shelf::default() });
+        let store_is_there = levels.ssd.is_some();
+        levels.all_writes_need_places = store_is_there && config.ordered.is_some();
         let mut front = build_front(settings, &config, &levels);
         let mut engine = Engine {
             health: Health::default(),
@@ -105,6 +110,7 @@ impl Engine {
             levels,
             space: Space::default(),
             disk: Disk::default(),
+            ordered: config.ordered.filter(|_| store_is_there).map(Ordered::new),
             drain: Drain::default(),
             background: Background::new(config.write_back),
             scrub: Scrub::new(config.scrub_ticks),
@@ -129,6 +135,10 @@ impl Engine {
             if held.state == EntryState::Dirty {
                 let start = self.config.block.start_of(held.block);
                 self.written.set(&(start..start + self.config.block.bytes()));
+                // What the disk is behind at a start is one group.
+                if let Some(ordered) = &mut self.ordered {
+                    ordered.found(held.block);
+                }
             }
         }
         let blocks = recovered.into_iter().map(|place| (places.held(place).block, Holder::Settled(place)));
@@ -199,6 +209,10 @@ impl Engine {
                 self.backing_flushed()
             }
             Owner::BackingFlush => self.fail_backing(),
+            Owner::Group(number) => self.group_write_ended(number, result),
+            Owner::RedoFlush if result.is_ok() => self.redo_flushed(),
+            // What it was to keep may be lost, as of the disk beside which it is.
+            Owner::RedoFlush => self.fail_backing(),
             Owner::Metadata(_) if result.is_err() && !planted("ssd-failure-ignored") => self.fail_ssd(),
             Owner::Metadata(what) => self.metadata_written(what),
         }
@@ -231,12 +245,13 @@ impl Engine {
         if self.copies.tick(self.io.is_idle()) {
             [Level::Ssd, Level::ReadSsd].into_iter().for_each(|level| self.give_up_copies(level));
         }
-        if self.health.writes_back() {
+        if self.health.writes_back() && self.ordered.is_none() {
             for block in self.flights.to_write_back() {
                 self.push_op(block, BlockOp::Evict(Level::Ssd));
             }
         }
         self.drain.resume();
+        self.tick_groups();
         self.space.tick();
         if self.background.tick(&self.background_facts())
             && let Some(ssd) = &mut self.levels.ssd
@@ -257,6 +272,7 @@ impl Engine {
             && self.flights.is_empty()
             && self.io.is_idle()
             && self.disk.range.is_none()
+            && (self.ordered.as_ref().is_none_or(Ordered::is_resting) || !self.health.writes_back())
     }
 
     /// Whether the journal knows everything; with [`Engine::is_idle`], a stop loses nothing but time.
@@ -291,7 +307,9 @@ impl Engine {
         Memory {
             scheme_bytes: self.front.scheme.memory_bytes() as u64,
             allocation_bytes: self.written.memory_bytes() as u64,
-            cleaning_bytes: (self.drain.memory_bytes() + self.background.memory_bytes()) as u64,
+            cleaning_bytes: (self.drain.memory_bytes()
+                + self.background.memory_bytes()
+                + self.ordered.as_ref().map_or(0, Ordered::memory_bytes)) as u64,
             ..self.levels.memory()
         }
     }
@@ -345,14 +363,16 @@ impl Engine {
             self.drive_copies();
             self.drive_range();
             self.drive_drain();
+            let made_room = self.drive_groups();
             self.drive_background();
             self.drive_scrub();
             self.drive_space();
-            if self.flights.has_runnable() || self.admit_next() {
+            if self.flights.has_runnable() || self.admit_next() || made_room {
                 continue;
             }
             self.drive_destage();
-            if !self.flights.has_runnable() {
+            // Who waits now may have to wait for a cut.
+            if !self.drive_groups() && !self.flights.has_runnable() {
                 break;
             }
         }

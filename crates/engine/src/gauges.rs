@@ -22,7 +22,7 @@ pub struct Alarms {
     pub read_ssd_errors: u64,
     /// The read SSD failed so often that nothing is put on it any more.
     pub read_ssd_gone: bool,
-    /// Failed commands on the backing disk.
+    /// Failed commands on the backing disk, or on its redo log.
     pub backing_errors: u64,
     /// The journal or a flush failed: nothing is acknowledged as durable any more.
     pub failed: bool,
@@ -97,6 +97,8 @@ pub struct Gauges {
     pub backing_read_bytes: u64,
     /// Bytes written to the backing disk.
     pub backing_written_bytes: u64,
+    /// Bytes written to the redo log beside it.
+    pub redo_written_bytes: u64,
 }
 
 impl Alarms {
@@ -104,7 +106,7 @@ impl Alarms {
         match device {
             DeviceId::Ssd => self.ssd_errors += 1,
             DeviceId::ReadSsd => self.read_ssd_errors += 1,
-            DeviceId::Backing => self.backing_errors += 1,
+            DeviceId::Backing | DeviceId::Redo => self.backing_errors += 1,
         }
     }
 
@@ -131,6 +133,7 @@ impl Gauges {
             (DeviceId::Ssd, true, Owner::Block(_) | Owner::Reissue(_)) => self.ssd_data_bytes += bytes,
             (DeviceId::Ssd, true, _) => self.ssd_metadata_bytes += bytes,
             (DeviceId::ReadSsd, true, _) => self.read_ssd_data_bytes += bytes,
+            (DeviceId::Redo, ..) => self.redo_written_bytes += bytes,
             (DeviceId::Ssd | DeviceId::ReadSsd, false, _) => {}
         }
     }

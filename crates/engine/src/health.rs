@@ -43,7 +43,8 @@ impl Health {
     pub(crate) fn has_failed(self, device: DeviceId) -> bool {
         match (device, self) {
             (DeviceId::Ssd, Health::SsdFailed(_) | Health::BackingFailed { ssd_too: true }) => true,
-            (DeviceId::Backing, Health::BackingFailed { .. }) => true,
+            // The redo log is a part of what the backing disk promises.
+            (DeviceId::Backing | DeviceId::Redo, Health::BackingFailed { .. }) => true,
             // What the read SSD holds is promised to nobody.
             _ => false,
         }

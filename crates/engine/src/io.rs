@@ -30,6 +30,10 @@ pub(crate) enum Owner {
     BackingFlush,
     /// The trim or zeroing in flight.
     Range,
+    /// This write of the group under way.
+    Group(u32),
+    /// The flush of the redo log in flight.
+    RedoFlush,
 }
 
 /// One read or write of one owner.

@@ -20,11 +20,13 @@ pub(crate) struct Levels {
     pub(crate) dram: Dram,
     pub(crate) ssd: Option<Ssd>,
     pub(crate) read_ssd: ReadSsd,
+    /// Every write needs a place of the SSD, whatever the share.
+    pub(crate) all_writes_need_places: bool,
 }
 
 impl Levels {
     pub(crate) fn new(dram: Dram, read_ssd: ReadSsd) -> Levels {
-        Levels { dram, ssd: None, read_ssd }
+        Levels { dram, ssd: None, read_ssd, all_writes_need_places: false }
     }
 
     /// Places of the SSD, of a volume that has copies there.
@@ -50,7 +52,8 @@ impl Levels {
     /// Whether frames and places suffice for whatever a scheme with this share may decide about so many blocks.
     pub(crate) fn have_space_for(&self, blocks: u32, quota: Quota) -> bool {
         let frames = quota.dram_blocks == 0 || self.dram.available() >= blocks;
-        let places = self.ssd.is_none() || quota.ssd_blocks == 0 || self.available_places() >= blocks;
+        let needs_places = quota.ssd_blocks > 0 || self.all_writes_need_places;
+        let places = self.ssd.is_none() || !needs_places || self.available_places() >= blocks;
         frames && places
     }
 

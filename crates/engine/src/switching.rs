@@ -147,6 +147,9 @@ impl Engine {
                 Holder::InFlight { dirty } => dirty,
             };
             let slot = if i < excess { None } else { self.front.scheme.restore(block, dirty) };
+            if let Holder::Settled(_) = holder {
+                self.note_dirty_slot(block, slot.filter(|_| dirty));
+            }
             match (holder, slot) {
                 (Holder::Settled(place), Some(slot)) => self.shelf().settle(slot, place),
                 (Holder::Settled(place), None) => self.take_off_ssd(block, place, dirty),
@@ -229,10 +232,13 @@ impl Flight {
                 AccessKind::WriteBack { .. } => true,
                 AccessKind::WriteThrough { .. } | AccessKind::WriteAround => false,
             },
-            BlockOp::Clean { .. } | BlockOp::Evict(Level::Ssd) | BlockOp::Repair => false,
-            BlockOp::Evict(_) | BlockOp::Copy { .. } | BlockOp::Move | BlockOp::Scrub | BlockOp::Hold => {
-                is_dirty
-            }
+            BlockOp::Clean { .. } | BlockOp::Evict(Level::Ssd) | BlockOp::Repair | BlockOp::Settle => false,
+            BlockOp::Evict(_)
+            | BlockOp::Copy { .. }
+            | BlockOp::Move
+            | BlockOp::Scrub
+            | BlockOp::Capture
+            | BlockOp::Hold => is_dirty,
         })
     }
 }

@@ -21,6 +21,7 @@ use crate::engine::Engine;
 use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
 use crate::guest::{GuestError, Served};
 use crate::io::{Owner, Want};
+use crate::ordered::Ordered;
 
 /// Part of the reserve of the SSD's places that copies leave to guests.
 const LEFT_TO_GUESTS: u32 = 2;
@@ -125,7 +126,8 @@ impl Engine {
     /// Flushes the backing disk if anybody waits for it.
     pub(crate) fn drive_backing(&mut self) {
         self.disk.marks.flush_wanted |= self.wants_flush();
-        if self.disk.begin_flush(self.requests.mark_waited_for()) {
+        let waited_for = self.requests.mark_waited_for().max(self.group_mark_waited_for());
+        if self.disk.begin_flush(waited_for) {
             self.io.command(DeviceId::Backing, CommandKind::Flush, Owner::BackingFlush);
         }
     }
@@ -154,6 +156,7 @@ impl Engine {
     pub(crate) fn drive_journal(&mut self) {
         let waits = [self.requests.version_waited_for(), self.flights.version_waited_for()];
         let durable_wanted = waits.into_iter().fold(self.disk.version_waited_for(), u64::max);
+        let durable_wanted = durable_wanted.max(self.group_version_waited_for());
         let kept_wanted = self.requests.kept_waited_for();
         let pressed = self.is_blocked() || self.copies.wants_places();
         if let Some(ssd) = &mut self.levels.ssd {
@@ -200,7 +203,14 @@ impl Engine {
     /// Takes the range operation on where it can go on by itself.
     pub(crate) fn drive_range(&mut self) {
         let now = self.durability();
+        let is_busy = self.ordered.as_ref().is_some_and(Ordered::is_busy) && !planted("zeroes-past-groups");
         if let Some(range) = &mut self.disk.range {
+            // What was written before goes to the disk before.
+            match is_busy && !range.is_refused() {
+                true if now.is_well => return,
+                true => range.refuse(),
+                false => {}
+            }
             let next = range.gathered(now.version, now.durable, now.is_well);
             self.carry_out_range(next);
         }
@@ -211,7 +221,8 @@ impl Engine {
         self.disk.marks.wrote_range(range.blocks.clone());
         let has_copy =
             |&block: &BlockNo| self.flights.get(block).is_some_and(|flight| flight.copy().place().is_some());
-        let holds_dirty = range.held.iter().any(has_copy);
+        // Where the disk is written in groups, what it has past them is durable before anybody is told.
+        let holds_dirty = range.held.iter().any(has_copy) || self.ordered.is_some();
         let next =
             range.device_done(result.is_ok(), self.disk.marks.mark(), holds_dirty, self.health.is_well());
         self.carry_out_range(next);
@@ -225,8 +236,12 @@ impl Engine {
             self.advance(block, Input::Zeroed, AtHand::Nothing);
         }
         let version = self.durability().version;
+        let durable = self.durability().durable;
         if let Some(range) = &mut self.disk.range {
             range.freed(version);
+            // There may have been nothing to give up.
+            let next = range.journal_durable(durable);
+            self.carry_out_range(next);
         }
     }
 
@@ -323,7 +338,9 @@ impl Engine {
         let read_ssd = &self.levels.read_ssd;
         let is_worn = || read_ssd.quarantined() > self.config.reserve_of(level) / 2;
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
-        let is_full = self.front.is_starved() || !self.health.is_well();
+        // What makes places waits for this copy.
+        let is_waited_for = level == Level::Ssd && self.groups_wait_for_blocks();
+        let is_full = self.front.is_starved() || !self.health.is_well() || is_waited_for;
         self.places_for_copies(level) == 0 && (are_gone || is_full)
     }
 }
@@ -343,8 +360,10 @@ impl Engine {
         match device {
             DeviceId::Ssd if self.levels.ssd.is_some() => self.fail_ssd(),
             DeviceId::Backing => self.fail_backing(),
+            // What it was to keep may be lost.
+            DeviceId::Redo if self.ordered.is_some() => self.fail_backing(),
             // What the read SSD holds is promised to nobody.
-            DeviceId::Ssd | DeviceId::ReadSsd => return,
+            DeviceId::Ssd | DeviceId::ReadSsd | DeviceId::Redo => return,
         }
         self.run();
     }
@@ -411,13 +430,15 @@ impl Engine {
     /// Whether the SSD failed and something of it is still on its way to the backing disk. What is not there when the
     /// host stops may be lost.
     pub fn is_rescuing(&self) -> bool {
-        let is_left = || self.levels.dirty_blocks() > self.flights.lost() as u32;
+        // A group is written as a whole, or not at all.
+        let is_stuck = self.ordered.is_some() && self.flights.lost() > 0;
+        let is_left = || !is_stuck && self.levels.dirty_blocks() > self.flights.lost() as u32;
         self.wants_fence().is_some() || (self.health.is_rescue_on() && is_left())
     }
 
     /// Goes on with what was left.
     pub(crate) fn resume_rescue(&mut self) {
-        if self.health.is_rescue_on() && self.drain.left().is_none() && self.is_rescuing() {
+        if self.health.is_rescue_on() && self.drain_left().is_none() && self.is_rescuing() {
             self.drain_up_to(u64::MAX);
         }
     }

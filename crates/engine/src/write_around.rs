@@ -24,7 +24,11 @@ impl Engine {
     /// more: the backing disk has everything that was acknowledged, durably as soon as a FLUSH is.
     pub fn may_have_dirty(&self) -> bool {
         let becomes_dirty = |flight: &Flight| flight.may_become_dirty();
-        self.levels.dirty_blocks() > 0 || !self.writes_around || self.flights.all().any(becomes_dirty)
+        let is_gathered = self.ordered.as_ref().is_some_and(|ordered| !ordered.has_everything());
+        self.levels.dirty_blocks() > 0
+            || !self.writes_around
+            || is_gathered
+            || self.flights.all().any(becomes_dirty)
     }
 
     /// What a write amounts to, and what is to be set aside for it.

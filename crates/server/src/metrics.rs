@@ -2,6 +2,7 @@
 //! status is gathered, or who scrapes.
 
 mod pair;
+mod write_back;
 
 use std::fmt::{self, Write};
 
@@ -152,7 +153,7 @@ fn families() -> Vec<Family> {
     let families = [
         host_families(),
         service_families(),
-        write_back_families(),
+        write_back::families(),
         content_families(),
         sharing_families(),
         decision_families(),
@@ -225,36 +226,6 @@ fn service_families() -> Vec<Row> {
             "lode_vm_stopped",
             "1 when a defect ended the VM's service until the next start",
             Gauge(|vm| vm.stopped.into()),
-        ),
-    ]
-}
-
-fn write_back_families() -> Vec<Row> {
-    vec![
-        (
-            "lode_dirty_limit_blocks",
-            "Dirty blocks above which older ones are written back; 0 when only the scheme writes back",
-            Gauge(|vm| vm.writeback.map_or(0, |limits| limits.dirty_limit_blocks.into())),
-        ),
-        (
-            "lode_dirty_max_blocks",
-            "Dirty blocks from which on writes wait; 0 when only the scheme writes back",
-            Gauge(|vm| vm.writeback.map_or(0, |limits| limits.dirty_max_blocks.into())),
-        ),
-        (
-            "lode_write_back_age_seconds",
-            "How long a block may be dirty; 0: for ever",
-            Gauge(|vm| vm.writeback.and_then(|limits| limits.age_s).unwrap_or(0).into()),
-        ),
-        (
-            "lode_write_back_idle_seconds",
-            "How long a VM asks for nothing before all is written back; 0: it is not",
-            Gauge(|vm| vm.writeback.and_then(|limits| limits.idle_s).unwrap_or(0).into()),
-        ),
-        (
-            "lode_scrub_period_seconds",
-            "Within so long every block on the SSD is compared with its checksum; 0: none is",
-            Gauge(|vm| vm.scrub_s.unwrap_or(0).into()),
         ),
     ]
 }
@@ -484,6 +455,7 @@ fn device_families() -> Vec<Row> {
             "Data written to the read SSD",
             Counter(|vm| vm.gauges.read_ssd_data_bytes),
         ),
+        ("lode_redo_written_bytes", "Written to the redo log", Counter(|vm| vm.gauges.redo_written_bytes)),
         ("lode_backing_read_bytes", "Read from the backing disk", Counter(|vm| vm.gauges.backing_read_bytes)),
         (
             "lode_backing_written_bytes",

@@ -26,6 +26,7 @@ use crate::messages::LiveKeys;
 use crate::pair::ServedPair;
 use crate::read_ssd::ReadSsd;
 use crate::records::{Records, records_bytes};
+use crate::redo::{self, OpenRedo};
 use crate::shared::{Disks, DisksOf};
 use crate::sharing::Started;
 use crate::sidecar::claims::{Checked, Claims};
@@ -43,6 +44,8 @@ pub(crate) struct Prepared {
     pub backing: MediaFile,
     pub ssd: Option<SsdMedia>,
     pub read_ssd: Option<MediaFile>,
+    /// Beside a disk that is written in the order of its guest's flushes.
+    pub redo: Option<MediaFile>,
     /// What the files lie on, and whose flushes concern each other.
     pub disks: VmDisks,
     pub shm: ShmView,
@@ -61,6 +64,7 @@ pub(crate) struct Prepared {
 pub(crate) struct VmDisks {
     pub ssd: Option<DisksOf>,
     pub backing: DisksOf,
+    pub redo: Option<DisksOf>,
 }
 
 /// A VM whose backing disk is open and checked.
@@ -79,6 +83,7 @@ pub(crate) struct Plan<'c> {
     distrusts: Option<Distrust>,
     /// What its sidecar says.
     disk: Option<Checked>,
+    redo: Option<OpenRedo>,
 }
 
 impl Plan<'_> {
@@ -106,6 +111,41 @@ impl Plan<'_> {
         self.disk = Some(disk);
     }
 
+    /// What a redo log beside its disk holds comes to the disk, before anybody reads that.
+    pub(crate) fn apply_redo(&self) -> Result<(), ServerError> {
+        redo::apply(self.vm, &self.backing)
+    }
+
+    /// Opens its redo log, or makes one, where its disk is written in the order of its guest's flushes.
+    pub(crate) fn prepare_redo(&mut self, attached: Option<&Attached>) -> Result<(), ServerError> {
+        let Some(ordered) = &mut self.config.ordered else { return Ok(()) };
+        let refused =
+            |text| Err(ServerError::new(ServerErrorKind::Config, format!("VM {}: {text}", self.vm.name)));
+        let Some(attached) = attached else {
+            return refused(
+                "`writeback = \"ordered\"` needs a volume on the cache SSD, and there is no share for one"
+                    .to_owned(),
+            );
+        };
+        let (_, dirty) = attached.recovered_blocks();
+        let most = ordered.capacity_blocks();
+        if dirty as u64 > u64::from(most) {
+            return refused(format!(
+                "{dirty} blocks on the cache SSD are newer than the disk, and its redo log takes {most}: serve it with \
+                 `writeback = \"scheme\"` and write them back (`lode drain`), or make `writeback.group` larger"
+            ));
+        }
+        let label = redo::label(attached.cache(), attached.tag(), &self.config);
+        if let Some(label) = label {
+            let open = redo::prepare(self.vm, label)?;
+            if let Some(ordered) = &mut self.config.ordered {
+                ordered.last_group = open.last_group;
+            }
+            self.redo = Some(open);
+        }
+        Ok(())
+    }
+
     /// With what it has on the SSDs.
     pub(crate) fn ready(
         self,
@@ -114,7 +154,7 @@ impl Plan<'_> {
         read_ssd: Option<MediaFile>,
         disks: VmDisks,
     ) -> Prepared {
-        let Plan { vm, backing, config, is_divided, export, fence, disk, .. } = self;
+        let Plan { vm, backing, config, is_divided, export, fence, disk, redo, .. } = self;
         let shm = attached.as_ref().map_or(ShmView::default(), |attached| ShmView {
             bytes: if attached.keeps_records() { records_bytes() } else { 0 },
             records_taken_over: attached.taken_over_records,
@@ -134,6 +174,7 @@ impl Plan<'_> {
             backing,
             ssd,
             read_ssd,
+            redo: redo.map(|redo| redo.file),
             disks,
             shm,
             tag,
@@ -285,7 +326,9 @@ impl<'c> Start<'c> {
         for at in order {
             let plan = plans[at].take().expect("an order names everything once");
             let backing = disks.under_path(&plan.vm.backing)?;
-            let disks = VmDisks { ssd: ssd_disks.clone(), backing };
+            let folder = redo::folder_of(plan.vm)?;
+            let redo = folder.map(|folder| disks.under_path(&folder)).transpose()?;
+            let disks = VmDisks { ssd: ssd_disks.clone(), backing, redo };
             prepared[at] = Some(prepare_vm(plan, &specs[at], ssd.as_mut(), read_ssd.as_ref(), disks)?);
         }
         let mut vms: Vec<Prepared> = prepared.into_iter().flatten().collect();
@@ -373,6 +416,7 @@ pub(crate) fn plan_vm<'c>(
         fence,
         distrusts,
         disk: None,
+        redo: None,
     })
 }
 
@@ -399,13 +443,14 @@ pub(crate) fn engine_config(
     let sizes_itself = vm.settings.measures_demand() && !host.host.mode.measures();
     config.largest_share = (host.divides() || !sizes_itself).then_some(reach);
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
+    config.ordered = vm.write_back.ordered(block.bytes()).filter(|_| vm.is_ordered());
     config.scrub_ticks = vm.scrub.ticks();
     config.ssd_is_pair = host.ssd.as_ref().is_some_and(|ssd| ssd.mirror.is_some());
     Ok(config)
 }
 
 fn prepare_vm(
-    plan: Plan<'_>,
+    mut plan: Plan<'_>,
     spec: &VolumeSpec,
     ssd: Option<&mut OpenSsd>,
     read_ssd: Option<&ReadSsd>,
@@ -413,8 +458,10 @@ fn prepare_vm(
 ) -> Result<Prepared, ServerError> {
     let began = Instant::now();
     let name = &plan.vm.name;
+    plan.apply_redo()?;
     let mut ssd = ssd.filter(|_| plan.has_space);
     let attached = ssd.as_mut().map(|ssd| ssd.attach(spec)).transpose()?;
+    plan.prepare_redo(attached.as_ref())?;
     if let Some(why) = plan.drops_clean() {
         warn!("VM {name}: {why}. The clean blocks that the cache held of it were dropped");
     }

@@ -1,6 +1,6 @@
 //! What `status` says, in the shape that `docs/control.md` describes. It must not know how it is gathered.
 
-use lode_engine::{Alarms, Engine, Gauges, WriteBackLimits};
+use lode_engine::{Alarms, Behind, Engine, Gauges, WriteBackLimits};
 use lode_policy::{CounterReport, Quota, Tenant};
 use serde::Serialize;
 
@@ -110,6 +110,8 @@ pub(crate) struct VmView {
     /// Since when it has dirty blocks without a break: none of them is older.
     pub dirty_s: Option<u64>,
     pub writeback: Option<WriteBackView>,
+    /// Where the disk is written in the order of its guest's flushes.
+    pub ordered: Option<OrderedView>,
     /// Within so long every block on the SSD is compared with its checksum.
     pub scrub_s: Option<u32>,
     pub requests: RequestCounts,
@@ -149,6 +151,37 @@ pub(crate) struct RequestCounts {
     pub fua: u64,
     pub trim: u64,
     pub write_zeroes: u64,
+}
+
+/// How far a disk that is written in the order of its guest's flushes is behind.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct OrderedView {
+    /// Since the first write that the disk, with its redo log, lacks.
+    pub behind_s: u32,
+    /// Of blocks that it lacks.
+    pub behind_bytes: u64,
+    /// It lacks what was written before this start, and is behind by more than is said.
+    pub is_of_before_start: bool,
+    /// What is to be written cannot be.
+    pub is_stuck: bool,
+    /// Number of the latest group that it has.
+    pub group: u64,
+    /// From so far behind on writes wait.
+    pub max_lag_s: Option<u32>,
+}
+
+impl OrderedView {
+    pub(crate) fn new(behind: Behind, engine: &Engine) -> OrderedView {
+        let config = engine.config();
+        OrderedView {
+            behind_s: behind.ticks,
+            behind_bytes: u64::from(behind.blocks) * config.block.bytes(),
+            is_of_before_start: behind.is_of_before_start,
+            is_stuck: behind.is_stuck,
+            group: behind.group,
+            max_lag_s: config.ordered.and_then(|ordered| ordered.max_lag_ticks),
+        }
+    }
 }
 
 /// When dirty blocks are written back in the background.
@@ -217,6 +250,7 @@ pub(crate) struct GaugesView {
     pub read_ssd_data_bytes: u64,
     pub backing_read_bytes: u64,
     pub backing_written_bytes: u64,
+    pub redo_written_bytes: u64,
 }
 
 /// See [`Alarms`].
@@ -270,6 +304,7 @@ impl From<Gauges> for GaugesView {
             read_ssd_data_bytes: gauges.read_ssd_data_bytes,
             backing_read_bytes: gauges.backing_read_bytes,
             backing_written_bytes: gauges.backing_written_bytes,
+            redo_written_bytes: gauges.redo_written_bytes,
         }
     }
 }

@@ -35,7 +35,7 @@ use crate::messages::{LiveKeys, Measured, ReadCounts};
 use crate::request_cost::cost_bytes;
 use crate::space::SpaceOfVolume;
 use crate::start::Prepared;
-use crate::status::{LevelBlocks, RequestCounts, ShmView, VmView};
+use crate::status::{LevelBlocks, OrderedView, RequestCounts, ShmView, VmView};
 use crate::vm_log::{Took, VmLog};
 
 pub(crate) use self::migration::Migration;
@@ -101,6 +101,7 @@ pub(crate) struct Volume {
     backing: FileId,
     ssd: Option<VolumeSsd>,
     read_ssd: Option<FileId>,
+    redo: Option<FileId>,
     /// By [`devices::flushed`].
     flushes: Flushes,
     shm: ShmView,
@@ -140,12 +141,14 @@ impl Volume {
         log: VmLog,
         space: Option<SpaceOfVolume>,
     ) -> Volume {
-        let Prepared { engine, scheme, export, backing, ssd, read_ssd, disks, shm, fence, live, .. } = vm;
+        let Prepared {
+            engine, scheme, export, backing, ssd, read_ssd, redo, disks, shm, fence, live, ..
+        } = vm;
         let acknowledges_early = vm.acknowledges_early;
-        let flushes = Flushes::new(vec![Some(disks.backing), disks.ssd]);
+        let flushes = Flushes::new(vec![Some(disks.backing), disks.ssd, None, disks.redo]);
         let backing = driver.add_file(backing);
         let ssd = ssd.map(|ssd| VolumeSsd::open(ssd, vm.tag, driver));
-        let read_ssd = read_ssd.map(|ssd| driver.add_file(ssd));
+        let [read_ssd, redo] = [read_ssd, redo].map(|file| file.map(|file| driver.add_file(file)));
         Volume {
             export,
             limits: live.limits,
@@ -157,6 +160,7 @@ impl Volume {
             backing,
             ssd,
             read_ssd,
+            redo,
             flushes,
             shm,
             fence,
@@ -507,6 +511,7 @@ impl Volume {
             stopped: self.stopped,
             quota: LevelBlocks::quota(&self.engine),
             writeback: self.engine.config().write_back.map(Into::into),
+            ordered: self.engine.behind().map(|behind| OrderedView::new(behind, &self.engine)),
             scrub_s: self.engine.config().scrub_ticks,
             limits: self.limits.into(),
             dirty_s: self.dirty_since_ns.map(|since_ns| now_ns.saturating_sub(since_ns) / NS_PER_S),

@@ -7,7 +7,7 @@ use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::run::{Crash, Plan, RunCounts, run};
-use crate::scenario::{VOLUME_BYTES, all_schemes, machine, plan};
+use crate::scenario::{VOLUME_BYTES, all_schemes, machine, ordered, plan};
 use crate::together::run_together;
 
 /// Most volumes of a host.
@@ -142,6 +142,8 @@ fn faults(rng: &mut Rng) -> Faults {
         backing_read_errors: percent(4),
         backing_write_errors: percent(10),
         backing_flush_errors: percent(5),
+        redo_write_errors: 0,
+        redo_flush_errors: 0,
         read_ssd_read_errors: percent(4),
         read_ssd_write_errors: percent(4),
         ssd_gone: percent(1) > 0 && percent(1) > 0,
@@ -192,6 +194,44 @@ pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
         }
     }
     run(&plan).map(|tally| vec![tally])
+}
+
+/// As [`attack`], of volumes whose backing disks are written in the order of their guests' flushes. Alone on its SSD a volume loses
+/// it now and then.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_ordered(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(40) ^ 0x0d3a);
+    let are_together = rng.chance(25);
+    let mut plans = match are_together {
+        true => attack_plans(seed, crash, Changing::Anything),
+        false => vec![plans(seed, crash, 0, SOME_SWITCH).swap_remove(0)],
+    };
+    for plan in &mut plans {
+        let volume_bytes = (VOLUME_BYTES >> rng.below(3)) - 1024;
+        let (group_blocks, group_ticks) = (8 + rng.below(120) as u32, rng.below(3) as u32);
+        let max_lag_ticks = rng.chance(30).then(|| 1 + rng.below(4) as u32);
+        for machine in &mut plan.machines {
+            *machine = ordered(machine.clone(), group_blocks, group_ticks);
+            machine.config.volume_bytes = volume_bytes;
+            machine.config.ordered.iter_mut().for_each(|config| config.max_lag_ticks = max_lag_ticks);
+        }
+        plan.looks_around = true;
+        if !are_together && rng.chance(20) {
+            plan.write_arounds = 1 + rng.below(2);
+        }
+        if plan.faults != Faults::default() {
+            let mut percent = |most: u64| if rng.chance(30) { 1 + rng.below(most) } else { 0 };
+            (plan.faults.redo_write_errors, plan.faults.redo_flush_errors) = (percent(10), percent(5));
+        }
+    }
+    if are_together {
+        return run_together(&plans);
+    }
+    plans[0].rounds = 6;
+    plans[0].ssd_losses = 50;
+    run(&plans[0]).map(|tally| vec![tally])
 }
 
 /// What happens to one SSD of a pair.

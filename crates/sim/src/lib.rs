@@ -20,6 +20,7 @@
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
 //!   sectors). During a start one read, or every write and flush from one on, fails.
 //!
+//! * **Ordered write-back**: every cache SSD is lost, together with the power or not, and power fails again while the redo log is applied.
 //! * **A pair of SSDs**: each member tears, reorders, fails, stops answering or goes bad by itself, and is lost at a crash and
 //!   replaced or not. The label that says who was dropped is written and remembered step by step.
 //!
@@ -40,6 +41,7 @@ mod attack;
 mod direct;
 mod disk;
 mod guest;
+mod history;
 mod machine;
 mod membership;
 mod memory;
@@ -53,7 +55,7 @@ mod space;
 mod together;
 mod world;
 
-pub use attack::{Changing, attack, attack_in_full, attack_pair, attack_plans};
+pub use attack::{Changing, attack, attack_in_full, attack_ordered, attack_pair, attack_plans};
 pub use direct::DirectHost;
 pub use disk::SimDisk;
 pub use lode_types::Rng;

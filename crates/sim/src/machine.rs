@@ -64,6 +64,10 @@ pub struct Faults {
     pub backing_write_errors: u64,
     /// Flushes of the backing disk that return an error.
     pub backing_flush_errors: u64,
+    /// Writes to the redo log beside it that return an error.
+    pub redo_write_errors: u64,
+    /// Flushes of the redo log that return an error.
+    pub redo_flush_errors: u64,
 }
 
 impl Faults {
@@ -73,6 +77,8 @@ impl Faults {
             backing_read_errors: 0,
             backing_write_errors: 0,
             backing_flush_errors: 0,
+            redo_write_errors: 0,
+            redo_flush_errors: 0,
             read_ssd_read_errors: 0,
             read_ssd_write_errors: 0,
             read_ssd_gone: false,

@@ -43,14 +43,7 @@ impl Version {
 
     /// Whether `sector` may read so after this.
     pub fn allows(&self, sector: usize, bytes: &[u8]) -> bool {
-        match self.change {
-            Change::Data => Model::content(self.write, sector)[..] == *bytes,
-            Change::Zero => is_zero(bytes),
-            Change::Trim => {
-                let write = (head_of(bytes) >> 32) as u32;
-                is_zero(bytes) || (write < self.write && Model::content(write, sector)[..] == *bytes)
-            }
-        }
+        Model::is_content(self.write, self.change, sector, bytes)
     }
 }
 
@@ -145,6 +138,26 @@ impl Model {
             chunk[8..].copy_from_slice(&(word ^ (i as u64) << 56).to_le_bytes());
         }
         bytes
+    }
+
+    /// Whether `sector` may read so after this write.
+    pub(crate) fn is_content(of: WriteId, change: Change, sector: usize, bytes: &[u8]) -> bool {
+        match change {
+            Change::Data => Model::content(of, sector)[..] == *bytes,
+            Change::Zero => is_zero(bytes),
+            Change::Trim => {
+                let write = (head_of(bytes) >> 32) as u32;
+                is_zero(bytes) || (write < of && Model::content(write, sector)[..] == *bytes)
+            }
+        }
+    }
+
+    /// The write that a sector's content names, if it is what that wrote.
+    pub(crate) fn named(bytes: &[u8]) -> (WriteId, Change) {
+        match is_zero(bytes) {
+            true => (0, Change::Zero),
+            false => ((head_of(bytes) >> 32) as u32, Change::Data),
+        }
     }
 
     /// The content that write `write` gives these sectors.
@@ -258,12 +271,16 @@ impl Model {
         self.may_hold(sector, bytes)?;
         let versions = &mut self.sectors[sector];
         // A trimmed sector had one of several contents and has this one from now on.
-        let is_zero = is_zero(bytes);
-        let change = if is_zero { Change::Zero } else { Change::Data };
-        let write = if is_zero { 0 } else { (head_of(bytes) >> 32) as u32 };
+        let (write, change) = Model::named(bytes);
         versions.clear();
         versions.push(Version { write, change, acknowledged: 0 });
         Ok(())
+    }
+
+    /// Every cache SSD is lost: a sector holds what the backing disk has.
+    pub(crate) fn replace(&mut self, sector: usize, bytes: &[u8]) {
+        let (write, change) = Model::named(bytes);
+        self.sectors[sector] = vec![Version { write, change, acknowledged: 0 }];
     }
 
     /// Number of sectors.

@@ -54,6 +54,9 @@ pub struct Plan {
     /// Of a pair of SSDs: in how many of a hundred ends one of the two is lost, unless it is the only one that has everything. By
     /// chance a new one comes in its place. No request may fail for it.
     pub member_losses: u64,
+    /// Of a volume alone on its SSD, whose backing disk is written in the order of its flushes: in how many of a hundred ends of a
+    /// run the SSD is lost, and the disk has to be a state of before.
+    pub ssd_losses: u64,
     /// In how many of a hundred ends of a run copies rot of what the SSD holds twice.
     pub rot: u64,
     /// Most starts after every run in which the SSD stops writing somewhere on the way and the power
@@ -113,6 +116,10 @@ pub struct RunCounts {
     pub start_read_errors: u64,
     /// Blocks that could not be read after a start during which a read failed.
     pub unreadable: u64,
+    /// Times at which a backing disk alone was found to be a state of before, in order.
+    pub in_order: u64,
+    /// Cache SSDs that were lost while all that their disks lacked was on them.
+    pub ssds_lost: u64,
     /// Copies of metadata that rotted.
     pub rotten: u64,
     /// Damaged blocks that were noticed.

@@ -1,7 +1,7 @@
 //! Machines, plans and single requests that the tests of the guarantees share.
 
-use lode_engine::EngineConfig;
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
+use lode_engine::{EngineConfig, OrderedConfig};
 use lode_policy::{Quota, SchemeInfo};
 use lode_types::{BlockSize, Level};
 
@@ -25,6 +25,7 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         write_back: None,
         scrub_ticks: None,
         ssd_is_pair: false,
+        ordered: None,
         read_ssd_start_bytes: 0,
     };
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);
@@ -126,6 +127,13 @@ pub fn reissuing() -> Machine {
     machine("request-oriented", &pairs, Quota::new(0, 60))
 }
 
+/// The same machine with a backing disk that is written in the order of its guest's flushes, in groups of so many blocks.
+pub fn ordered(machine: Machine, group_blocks: u32, group_ticks: u32) -> Machine {
+    let ordered = OrderedConfig { group_blocks, group_ticks, max_lag_ticks: None, last_group: 0 };
+    let config = EngineConfig { ordered: Some(ordered), write_back: None, ..machine.config };
+    Machine { config, ..machine }
+}
+
 /// A machine with two SSDs and a scheme that uses both.
 pub fn tica(scheme: &str) -> Machine {
     machine(scheme, &[], Quota::new(20, 40).with(Level::ReadSsd, 48))
@@ -165,6 +173,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         faults: Faults::default(),
         flips: 0,
         member_losses: 0,
+        ssd_losses: 0,
         rot: 0,
         failed_starts: 0,
         start_read_errors: 0,

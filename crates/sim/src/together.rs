@@ -253,6 +253,9 @@ impl Host<'_> {
 
     /// Opens the SSD once and attaches all volumes, those first that give space back.
     fn start(&mut self, round: u32) -> Result<(), StoreError> {
+        for at in 0..self.volumes.len() {
+            self.with(at, |_, volume, _| volume.world.apply_redo())?;
+        }
         let mut view = self.ssd.view()?;
         self.find_names(&view);
         let named =

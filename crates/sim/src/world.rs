@@ -1,6 +1,7 @@
 //! One host: an engine, its devices, and a clock that jumps from event to event.
 
 mod devices;
+mod ordered;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -55,6 +56,8 @@ pub struct World {
     pub read_ssd: SimDisk,
     /// The backing disk, perhaps together with those of other volumes.
     pub backing: SimDisk,
+    /// The redo log beside it, where it is written in the order of the guest's flushes.
+    pub redo: SimDisk,
     /// Where the volume's own begins.
     pub(crate) backing_start: u64,
     /// Where the host divides its levels: the part that all volumes have in common, and this one's number there.
@@ -73,6 +76,8 @@ pub struct World {
     pending: HashMap<u64, Pending>,
     held: VecDeque<Held>,
     arrivals: u64,
+    /// Ticks of the engine.
+    ticks: u64,
     steps: u64,
     /// Of all commands so far, in their order.
     digest: u64,
@@ -128,6 +133,8 @@ impl World {
             fenced: None,
             fencing: None,
             backing: SimDisk::new(machine.config.volume_bytes),
+            redo: SimDisk::new(0),
+            ticks: 0,
             backing_start: 0,
             space: None,
             number: 0,
@@ -311,6 +318,7 @@ impl World {
             DeviceId::Ssd => &self.ssd,
             DeviceId::ReadSsd => &self.read_ssd,
             DeviceId::Backing => &self.backing,
+            DeviceId::Redo => &self.redo,
         }
     }
 
@@ -337,6 +345,7 @@ impl World {
     /// Lets the engine do what it does now and then.
     pub fn tick(&mut self) {
         self.notice_failures();
+        self.ticks += 1;
         self.engine.tick();
         self.pair.iter_mut().for_each(|pair| pair.tick());
         self.fill_pair();
@@ -429,15 +438,18 @@ impl World {
             self.ssd.power_cut(&mut self.rng);
             self.read_ssd.power_cut(&mut self.rng);
             self.backing.power_cut(&mut self.rng);
+            self.redo.power_cut(&mut self.rng);
             self.memory.power_cut(&mut self.rng);
         }
         self.backing.decide_dropped(&mut self.rng);
+        self.redo.decide_dropped(&mut self.rng);
     }
 
     /// Starts an engine on what the devices hold. `machine` may differ from the one before in what a new
     /// configuration may change.
     pub fn restart(&mut self, machine: Machine) -> Result<(), StoreError> {
         self.machine = machine;
+        self.apply_redo()?;
         let attached = match self.machine.ssd_bytes {
             0 => None,
             _ if self.pair.is_some() => Some(self.attach_pair()?),
@@ -449,7 +461,7 @@ impl World {
                 Some(store.attach(&mut self.ssd, &spec)?)
             }
         };
-        self.begin_run(attached);
+        self.begin_run(attached)?;
         self.take_commands();
         Ok(())
     }
@@ -465,7 +477,7 @@ impl World {
         self.machine = machine;
         let attached = store.attach(ssd, &VolumeSpec { places, ..self.spec() })?;
         let tag = attached.tag();
-        self.begin_run(Some(attached));
+        self.begin_run(Some(attached))?;
         Ok(tag)
     }
 
@@ -480,22 +492,28 @@ impl World {
     }
 
     /// A start has succeeded.
-    fn begin_run(&mut self, attached: Option<Attached>) {
+    fn begin_run(&mut self, attached: Option<Attached>) -> Result<(), StoreError> {
         let second = self.pair.as_mut().map(|pair| &mut pair.second);
-        for disk in [&mut self.ssd, &mut self.backing].into_iter().chain(second) {
+        for disk in [&mut self.ssd, &mut self.backing, &mut self.redo].into_iter().chain(second) {
             disk.shared = SharedDevice::default();
         }
-        self.begin_engine(attached);
+        self.begin_engine(attached)
     }
 
     /// The volume is served from now on. What an earlier run left on the read SSD is still there, and nobody's.
-    fn begin_engine(&mut self, mut attached: Option<Attached>) {
+    fn begin_engine(&mut self, mut attached: Option<Attached>) -> Result<(), StoreError> {
+        let last_group = attached.as_ref().map_or(Ok(None), |attached| self.prepare_redo(attached))?;
         if let Some(attached) = &mut attached
             && self.machine.kept_records > 0
         {
             attached.keep_records_in(self.memory.renew(self.machine.kept_records));
         }
-        self.engine = Engine::new(self.machine.config, &self.machine.settings, attached);
+        let mut config = self.machine.config;
+        if let (Some(ordered), Some(last_group)) = (&mut config.ordered, last_group) {
+            ordered.last_group = last_group;
+        }
+        self.engine = Engine::new(config, &self.machine.settings, attached);
+        self.ticks = 0;
         self.fenced = None;
         self.bad_places.clear();
         self.sizer = World::sizer(&self.machine);
@@ -503,6 +521,7 @@ impl World {
         if self.read_ssd.size_bytes() < needed {
             self.read_ssd = SimDisk::new(needed);
         }
+        Ok(())
     }
 
     /// A volume that was at rest is served no more, while others are.
@@ -519,7 +538,7 @@ impl World {
         let share = machine.config.share;
         self.machine = machine;
         self.machine.config = self.machine.config.within_frames(frames);
-        self.begin_engine(Some(attached));
+        self.begin_engine(Some(attached)).expect("a log that nobody fails");
         self.machine.config.share = share;
         self.engine.resize(share);
         self.take_commands();
@@ -531,6 +550,7 @@ impl World {
             DeviceId::Ssd => &mut self.ssd,
             DeviceId::ReadSsd => &mut self.read_ssd,
             DeviceId::Backing => &mut self.backing,
+            DeviceId::Redo => &mut self.redo,
         }
     }
 
@@ -538,7 +558,7 @@ impl World {
         match device {
             DeviceId::Ssd => self.faults.ssd_gone && self.is_concerned(member, self.faults.only_member),
             DeviceId::ReadSsd => self.faults.read_ssd_gone,
-            DeviceId::Backing => false,
+            DeviceId::Backing | DeviceId::Redo => false,
         }
     }
 
@@ -558,7 +578,7 @@ impl World {
         while let Some((command, member)) = self.next_command() {
             let service_ns = match command.device {
                 DeviceId::Ssd | DeviceId::ReadSsd => 20_000 + self.rng.below(200_000),
-                DeviceId::Backing => 100_000 + self.rng.below(8_000_000),
+                DeviceId::Backing | DeviceId::Redo => 100_000 + self.rng.below(8_000_000),
             };
             self.arrivals += 1;
             let hangs = self

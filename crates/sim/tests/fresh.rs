@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lode_sim::{Changing, Crash, RunCounts, attack, attack_in_full, attack_pair};
+use lode_sim::{Changing, Crash, RunCounts, attack, attack_in_full, attack_ordered, attack_pair};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -69,6 +69,11 @@ fn fresh_shares_that_change() {
 #[test]
 fn fresh_schemes_that_change() {
     with_fresh_seeds("schemes that change", |seed| attack(seed, Crash::Any, Changing::Schemes));
+}
+
+#[test]
+fn fresh_ordered_write_back() {
+    with_fresh_seeds("ordered write-back", |seed| attack_ordered(seed, Crash::Any));
 }
 
 #[test]

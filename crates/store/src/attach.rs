@@ -2,7 +2,7 @@
 //! that every run starts with.
 
 use lode_format::{
-    DeviceLayout, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume, VolumeTag,
+    CacheId, DeviceLayout, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume, VolumeTag,
     data_checksum,
 };
 use lode_types::planted;
@@ -66,6 +66,11 @@ impl Attached {
     /// Whether the volume's records are kept where a death of the process does not lose them.
     pub fn keeps_records(&self) -> bool {
         self.store.places().keeps_records()
+    }
+
+    /// The cache that the volume is on.
+    pub fn cache(&self) -> CacheId {
+        self.store.cache()
     }
 
     /// What stands for the volume in every checksum.

@@ -132,6 +132,11 @@ impl VolumeStore {
         self.tag
     }
 
+    /// The cache.
+    pub fn cache(&self) -> CacheId {
+        self.cache
+    }
+
     /// The cache, the volume and its journal ring.
     pub(crate) fn identity(&self) -> (CacheId, VolumeTag, u64) {
         (self.cache, self.tag, self.journal.ring())

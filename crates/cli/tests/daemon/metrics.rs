@@ -155,6 +155,7 @@ const OF_STATUS: &[(&str, &str)] = &[
     ("gauges/read_ssd_data_bytes", "lode_read_ssd_data_written_bytes_total"),
     ("gauges/backing_read_bytes", "lode_backing_read_bytes_total"),
     ("gauges/backing_written_bytes", "lode_backing_written_bytes_total"),
+    ("gauges/redo_written_bytes", "lode_redo_written_bytes_total"),
     ("alarms/unreadable_at_start", "lode_alarms_total alarm unreadable_at_start"),
     ("alarms/damaged_clean", "lode_alarms_total alarm damaged_clean"),
     ("alarms/damaged_mirrored", "lode_alarms_total alarm damaged_mirrored"),

@@ -67,6 +67,8 @@ pub(crate) struct RangeOp {
     /// The blocks of the range that were known when it began.
     pub(crate) held: Vec<BlockNo>,
     holds_left: usize,
+    /// It cannot be carried out, and ends when it has hold of its blocks.
+    is_refused: bool,
     step: Step,
 }
 
@@ -91,7 +93,7 @@ impl RangeOp {
         held: Vec<BlockNo>,
     ) -> RangeOp {
         let holds_left = held.len();
-        RangeOp { request, blocks, kind, held, holds_left, step: Step::Gather }
+        RangeOp { request, blocks, kind, held, holds_left, is_refused: false, step: Step::Gather }
     }
 
     /// The backing mark that it waits for; 0 if it does not.
@@ -104,6 +106,16 @@ impl RangeOp {
         if let Step::Forget(version) | Step::Free(version) = self.step { version } else { 0 }
     }
 
+    /// It cannot be carried out, unless it has begun.
+    pub(crate) fn refuse(&mut self) {
+        self.is_refused = true;
+    }
+
+    /// Whether it cannot be.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
     /// One of its blocks has no operation before it any more.
     pub(crate) fn holds_one_more(&mut self) {
         self.holds_left -= 1;
@@ -113,6 +125,9 @@ impl RangeOp {
     pub(crate) fn gathered(&mut self, version: u64, durable: u64, is_well: bool) -> RangeNext {
         if self.step != Step::Gather || self.holds_left > 0 {
             return RangeNext::Wait;
+        }
+        if self.is_refused {
+            return RangeNext::Failed;
         }
         self.step = Step::Forget(if planted("zeroes-before-give-up") { 0 } else { version });
         match (self.journal_durable(durable), is_well) {

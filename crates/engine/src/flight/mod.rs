@@ -9,11 +9,11 @@
 //!
 //! | stage | input | what follows |
 //! |---|---|---|
-//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Copy, move: `Turn`. Scrub: `Read`. Hold: `Held` |
-//! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read. A scrub is over; a clean copy that went is made again by a copy |
+//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Where the disk is written in groups a dirty copy stays instead. Capture: the frame's bytes at once, else `Read`. Settle: `Gate(WrittenBack)`. Copy, move: `Turn`. Scrub: `Read`. Hold: `Held` |
+//! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read. A capture has its bytes. A scrub is over; a clean copy that went is made again by a copy |
 //! | `Merged` | `Proceed` | write-back: `WriteSsd`. Others fail after a failure, and else give up what the disk is about to make stale: `GivenUp` |
 //! | `GivenUp` | `Proceed` | an older copy could come back: `Gate(DiskWrite)`, else `WriteBacking` |
-//! | `WriteSsd` | `Written` | the copy is there, clean or dirty; a write-back is answered. Failed: the place is given up, and a write-back goes to the disk instead |
+//! | `WriteSsd` | `Written` | the copy is there, clean or dirty; a write-back is answered. Failed: the place is given up, and a write-back goes to the disk instead; it fails where that is written in groups |
 //! | `WriteReadSsd` | `Written` | the copy is there, or its place is given up |
 //! | `WriteBacking` | `Written` | failed: so does the write. With a lost copy in place: `WriteBack`, until the disk has it durably. Else answered, and a write-through goes on to the SSD |
 //! | `WriteBacking` | `DiskFirst` | answered; the SSD is still at the same write: `WriteAgain` |
@@ -130,6 +130,10 @@ pub(crate) enum BlockOp {
     Move,
     /// The copy on the SSD is read, to see whether it is as it should be.
     Scrub,
+    /// The bytes of the dirty copy become a group's.
+    Capture,
+    /// The backing disk durably has the dirty copy, by way of a group.
+    Settle,
     /// Nothing else touches the block until the trim or zeroing in flight is over.
     Hold,
 }
@@ -226,6 +230,8 @@ pub(crate) struct Facts {
     pub(crate) is_well: bool,
     /// Dirty blocks may be written to the backing disk.
     pub(crate) writes_back: bool,
+    /// The backing disk is written in groups alone.
+    pub(crate) is_ordered: bool,
     /// The copy on the SSD is newer than the backing disk.
     pub(crate) is_dirty: bool,
     /// The journal durably knows the copy on the SSD.
@@ -294,6 +300,8 @@ pub(crate) struct Next {
     pub(crate) give_up_dirty: Option<Place>,
     /// The bytes at hand go to the guest.
     pub(crate) deliver: bool,
+    /// The bytes at hand, or of the frame, become a group's.
+    pub(crate) capture: bool,
     /// The bytes at hand go into the frame that was set aside.
     pub(crate) fill_frame: Option<Fill>,
     /// The part of the guest's request at the head is done.

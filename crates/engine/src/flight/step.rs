@@ -119,6 +119,9 @@ impl Flight {
                 self.stage = Stage::Turn;
                 Next::only(Act::AwaitTurn)
             }
+            Some(BlockOp::Capture) => self.capture(facts),
+            Some(BlockOp::Settle) if self.copy.place().is_some() && facts.is_dirty => self.is_on_disk(),
+            Some(BlockOp::Settle) => Next::only(Act::Finish),
             Some(BlockOp::Hold) => self.hold(facts),
         }
     }
@@ -166,7 +169,7 @@ impl Flight {
         let must_write_back = access.writes_disk() && self.dirty_copy(facts).is_some();
         // Old bytes that are lost cannot be merged, and without a place there is nowhere to write to.
         let is_hopeless = (source.is_none() && !facts.is_whole)
-            || (self.backing_failed && must_write_back)
+            || ((self.backing_failed || facts.is_ordered) && must_write_back)
             || (!access.writes_disk() && !access.reserved.place);
         if is_hopeless || !facts.is_well {
             return fail(GuestError::Io);
@@ -245,6 +248,7 @@ impl Flight {
             Some(&BlockOp::Copy { to, .. }) => self.await_place(to),
             Some(BlockOp::Move) => self.await_place(Level::Ssd),
             Some(BlockOp::Scrub) => Next::only(Act::Finish),
+            Some(BlockOp::Capture) => Next { capture: true, act: Act::Finish, ..Next::default() },
             Some(BlockOp::Access(access)) if access.is_write() => self.merge(),
             _ => self.answer_read(copy, facts),
         }
@@ -277,6 +281,7 @@ impl Flight {
             Some(BlockOp::Copy { .. }) if copy == CopyAt::Backing => Next::only(Act::Finish),
             Some(BlockOp::Copy { .. } | BlockOp::Move) => self.start_copy(facts),
             Some(BlockOp::Scrub) => self.replace_scrubbed(facts),
+            Some(BlockOp::Capture) => self.capture(facts),
             _ if copy == CopyAt::Backing => fail(GuestError::Io),
             Some(BlockOp::Access(access)) if access.is_write() => self.start_write(facts),
             _ => self.start_read(),
@@ -315,6 +320,11 @@ impl Flight {
         if !ok || (is_write_back && !facts.is_well && !planted("dirty-after-failure")) {
             let bad_place = Some(place);
             return match is_write_back {
+                // What the disk got past the groups would come before what was written earlier.
+                true if facts.is_ordered => {
+                    let free_frame = self.next_frame.take();
+                    Next { bad_place, free_frame, ..fail(GuestError::Io) }
+                }
                 true => Next { bad_place, ..self.write_to_disk_instead() },
                 false => Next { bad_place, act: Act::Finish, ..Next::default() },
             };
@@ -385,7 +395,7 @@ impl Flight {
     /// failure before the next start is sure to distrust clean copies: an older, clean copy that came back would be older
     /// than the disk.
     fn write_back(&mut self, facts: &Facts) -> Next {
-        if !facts.writes_back {
+        if !facts.writes_back || facts.is_ordered {
             Next::only(Act::Finish)
         } else if !facts.is_recorded && facts.is_well && !planted("written-back-before-recorded") {
             self.await_gate(Gate::OwnRecord)
@@ -398,12 +408,27 @@ impl Flight {
     /// What was written back is there durably: the copy goes, or is clean, as soon as the journal says so.
     fn is_on_disk(&mut self) -> Next {
         let place = self.copy.place().expect("a block is written back from its place");
-        let stays = matches!(self.queue.front(), Some(BlockOp::Clean { .. })) && !self.copy.is_lost();
+        let stays = match self.queue.front() {
+            Some(BlockOp::Clean { .. }) => !self.copy.is_lost(),
+            Some(BlockOp::Settle) => !self.copy.is_lost() && self.slot(Level::Ssd).is_some(),
+            _ => false,
+        };
         if !stays {
             self.copy = SsdCopy::None;
         }
         self.stage = Stage::Gate(Gate::WrittenBack);
         Next::only(Act::NoteWrittenBack { place, stays })
+    }
+
+    /// The bytes of the dirty copy, or of one that stands in for it, become a group's. Without a dirty copy, or without its
+    /// bytes, there is nothing to take.
+    fn capture(&mut self, facts: &Facts) -> Next {
+        match self.source(CopyAt::Dram) {
+            _ if self.dirty_copy(facts).is_none() => Next::only(Act::Finish),
+            Some(CopyAt::Dram) => Next { capture: true, act: Act::Finish, ..Next::default() },
+            Some(copy) => self.fetch(copy),
+            None => Next::only(Act::Finish),
+        }
     }
 
     /// Drops the copy in a level beside the SSD, unless it has to stand in for that of the SSD.

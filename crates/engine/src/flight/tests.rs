@@ -3,6 +3,7 @@
 //! and never older bytes (5), and that whatever a power cut leaves is no older than what a FLUSH would have promised (2, 3):
 //! the copy that the journal knows, in any state from the last durable one on, or what the disk may hold.
 
+mod grouped;
 mod outcome;
 mod twice;
 
@@ -11,6 +12,7 @@ use std::hash::{Hash, Hasher};
 
 use lode_types::Level;
 
+use self::grouped::OneGroup;
 use super::*;
 
 type Value = u8;
@@ -79,6 +81,9 @@ struct Model {
     faults: u8,
     /// The only copy of a dirty block was damaged.
     lost: bool,
+    /// The disk is written in groups alone, and the one that the block is in.
+    ordered: bool,
+    group: Option<OneGroup>,
     story: Vec<Event>,
 }
 
@@ -113,6 +118,8 @@ enum Event {
     Again(bool),
     /// A write that the SSD answered has arrived at the disk, or has failed there; `bool`: the disk has the bytes.
     Late(bool),
+    /// The group comes to the disk, durably.
+    Group,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,6 +144,8 @@ enum Ask {
     Move,
     Scrub,
     Hold,
+    /// A cut.
+    Capture,
 }
 
 const ASKS: [Ask; 17] = [
@@ -160,7 +169,7 @@ const ASKS: [Ask; 17] = [
 ];
 
 impl Model {
-    fn new(faults: u8) -> Model {
+    fn new(faults: u8, ordered: bool) -> Model {
         Model {
             flight: Flight::new(VecDeque::new(), SsdCopy::None, None, None),
             writes: Vec::new(),
@@ -182,6 +191,8 @@ impl Model {
             floor: 0,
             faults,
             lost: false,
+            ordered,
+            group: None,
             story: Vec::new(),
         }
     }
@@ -198,7 +209,7 @@ impl Model {
             self.well,
             self.fenced,
             self.floor,
-            self.faults,
+            (self.faults, self.group),
         );
         let state = format!(
             "{flight:?}{writes:?}{accesses:?}{places:?}{records:?}{durable}{volatile:?}{disk:?}{world:?}"
@@ -219,6 +230,7 @@ impl Model {
         Facts {
             is_well: self.well,
             writes_back: self.well || self.fenced,
+            is_ordered: self.ordered,
             is_dirty: flight.copy.place().is_some() && matches!(latest, Some((_, true))),
             is_recorded: self.durable + 1 == self.records.len(),
             may_come_back: latest.is_none() && self.records[self.durable..].iter().any(has),
@@ -290,6 +302,7 @@ impl Model {
             }
             Ask::Move => (BlockOp::Move, None, None),
             Ask::Scrub if has_slot => (BlockOp::Scrub, None, None),
+            Ask::Capture if self.group.is_none() => (self.begin_group(submitted), None, None),
             // One after the other.
             Ask::Hold if self.zeroing.is_none() => {
                 self.begin_zeroing();
@@ -412,6 +425,7 @@ impl Model {
             Event::IssueAgain => self.issue_again(),
             Event::Again(ok) => self.again_ended(ok),
             Event::Late(wrote) => self.late_write_ended(wrote),
+            Event::Group => self.group_comes_to_disk(),
             Event::SsdFails | Event::Fence | Event::Release => false,
         };
         if happened && self.well && self.durable + 1 == self.records.len() && self.disk.len() == 1 {
@@ -499,6 +513,7 @@ impl Model {
             Event::Flush,
             if ok { Event::Zero } else { Event::Release },
             Event::Release,
+            Event::Group,
         ];
         for _ in 0..100 {
             let step = |event| {
@@ -521,13 +536,14 @@ impl Model {
 }
 
 /// Tries all sequences of so many events, of which so many are operations and so many faults.
-fn explore(events: u32, most_ops: usize, faults: u8) -> usize {
+fn explore(events: u32, most_ops: usize, faults: u8, asks: &[Ask]) -> usize {
+    let is_ordered = asks.contains(&Ask::Capture);
     let mut seen = HashSet::new();
-    let mut states = vec![(Model::new(faults), 0)];
+    let mut states = vec![(Model::new(faults, is_ordered), 0)];
     for _ in 0..events {
         let mut next_states = Vec::new();
         for (model, ops) in states {
-            let asks = ASKS.iter().filter(|_| ops < most_ops).map(|&ask| Event::Submit(ask));
+            let asks = asks.iter().filter(|_| ops < most_ops).map(|&ask| Event::Submit(ask));
             let others = [
                 Event::Device(true),
                 Event::Device(false),
@@ -543,6 +559,7 @@ fn explore(events: u32, most_ops: usize, faults: u8) -> usize {
                 Event::Again(false),
                 Event::Late(true),
                 Event::Late(false),
+                Event::Group,
             ];
             for event in asks.chain(others) {
                 let mut next = model.clone();
@@ -561,14 +578,14 @@ fn explore(events: u32, most_ops: usize, faults: u8) -> usize {
 
 #[test]
 fn g1_g2_g3_g5_every_sequence_of_events_of_one_block() {
-    let states = explore(9, 4, 1);
+    let states = explore(9, 4, 1, &ASKS);
     println!("{states} states");
     assert!(states > 100_000, "{states}");
 }
 
 #[test]
 fn g1_g2_g3_g5_two_faults_of_one_block() {
-    let states = explore(8, 3, 2);
+    let states = explore(8, 3, 2, &ASKS);
     println!("{states} states");
     assert!(states > 50_000, "{states}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use toml::{Table, Value};
 
-use super::Config;
+use super::{Config, VmConfig, WriteBack};
 
 /// Keys that may change while VMs are served.
 const LIVE: [&str; 3] = ["limits", "host", "danger_zone"];
@@ -30,6 +30,16 @@ impl Changes {
                 key_ if LIVE.contains(&key_) => live.push(key),
                 "vm" => compare_vms(&old.document, &new.document, &mut live, &mut fixed),
                 _ => fixed.push(key),
+            }
+        }
+        // The redo log is opened, and what is dirty counted, when a volume is recovered.
+        let is_ordered = |vm: &VmConfig| matches!(vm.write_back, WriteBack::Ordered(_));
+        for (before, after) in
+            old.vms.iter().flat_map(|vm| Some((vm, new.vms.iter().find(|other| other.name == vm.name)?)))
+        {
+            if before.write_back != after.write_back && (is_ordered(before) || is_ordered(after)) {
+                live.retain(|key| *key != format!("writeback of VM {}", before.name));
+                fixed.push(format!("writeback of VM {}, which is or becomes \"ordered\"", before.name));
             }
         }
         // Schemes begin to measure when they are made.

@@ -29,7 +29,7 @@ pub(crate) use host::listed;
 pub use host::{DEFAULT_INTERVAL_S, DEFAULT_RATE_BYTES, HostConfig, HostDevices, HostMode, VmBounds};
 pub use listen::{Address, Listen};
 pub use units::Size;
-pub use write_back::{BackgroundConfig, Period, Share, WriteBack};
+pub use write_back::{BackgroundConfig, OrderedKeys, Period, Share, WriteBack};
 
 use crate::error::{ServerError, ServerErrorKind};
 
@@ -133,6 +133,8 @@ pub struct VmConfig {
     pub backing: PathBuf,
     /// Where it is noted beside the disk who serves it.
     pub sidecar: SidecarPlace,
+    /// Where the redo log of a disk is that is written in the order of its guest's flushes; none: beside an image file.
+    pub redo: Option<PathBuf>,
     /// Whether the slow disk is to behave like a 7200 rpm disk, for demonstrations.
     pub backing_like_hdd: bool,
     /// Share of host memory to begin with.
@@ -185,6 +187,11 @@ impl VmConfig {
     /// Its scheme.
     pub fn scheme(&self) -> &'static SchemeInfo {
         SchemeInfo::find(self.settings.scheme()).expect("settings come from a registered scheme")
+    }
+
+    /// Whether its disk is written in the order of its guest's flushes.
+    pub fn is_ordered(&self) -> bool {
+        matches!(self.write_back, WriteBack::Ordered(_)) && !self.read_only
     }
 
     /// Its share of a level to begin with.

@@ -109,6 +109,7 @@ struct RawVm {
 struct RawBacking {
     path: PathBuf,
     sidecar: Option<Spanned<PathBuf>>,
+    redo: Option<Spanned<PathBuf>>,
     delay: Option<RawDelay>,
 }
 
@@ -443,6 +444,17 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, of_host: &OfHost) -> Result<VmCon
         return Err(Fault::at(span, "Key 'listen' is empty; give at least one address"));
     }
     vm.listen.iter().try_for_each(|listen| check_reach(listen, of_host.remote_tcp))?;
+    if matches!(vm.writeback, WriteBack::Ordered(_)) {
+        // All that is dirty is there, and it may become nothing where shares follow demand.
+        let least_bytes = if of_host.measures { bounds.least_bytes(Level::Ssd) } else { ssd.unwrap_or(0) };
+        if least_bytes == 0 {
+            let key = if of_host.measures { "min.ssd" } else { "ssd" };
+            let message = format!(
+                "Key 'writeback' is \"ordered\", which needs a share of the cache SSD; give this VM '{key}'"
+            );
+            return Err(Fault::at(span, message));
+        }
+    }
     Ok(VmConfig {
         settings: check_settings(scheme, &vm.settings, of_host.measures)?,
         limits: check_limits(vm.limits, of_host.limits)?,
@@ -450,6 +462,7 @@ fn check_vm(mut vm: RawVm, span: Range<usize>, of_host: &OfHost) -> Result<VmCon
         name: vm.name.into_inner(),
         backing: vm.backing.path,
         sidecar: check_sidecar(vm.backing.sidecar)?,
+        redo: check_path("redo", vm.backing.redo)?,
         acknowledges_early: vm.danger_zone.acknowledge_before_durable,
         backing_like_hdd: matches!(vm.backing.delay, Some(RawDelay::Hdd)),
         dram_bytes: dram.unwrap_or(0),

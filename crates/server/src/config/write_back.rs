@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lode_engine::WriteBackLimits;
+use lode_engine::{OrderedConfig, WriteBackLimits};
 use serde::de::value::MapAccessDeserializer;
 use serde::{Deserialize, Deserializer, de};
 
@@ -16,6 +16,8 @@ pub enum WriteBack {
     Scheme,
     /// In the background as well.
     Background(BackgroundConfig),
+    /// In the order of the guest's flushes.
+    Ordered(OrderedKeys),
 }
 
 impl Default for WriteBack {
@@ -25,8 +27,7 @@ impl Default for WriteBack {
 }
 
 /// When dirty blocks are written back in the background.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackgroundConfig {
     /// Above so much the older ones are written back.
     pub dirty: Share,
@@ -50,7 +51,83 @@ impl Default for BackgroundConfig {
     }
 }
 
+/// How dirty blocks are written back in the order of the guest's flushes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OrderedKeys {
+    /// Writes wait when the disk is so far behind.
+    pub max_lag: Period,
+    /// Most bytes that are written as a whole.
+    pub group_bytes: u64,
+}
+
+impl Default for OrderedKeys {
+    fn default() -> OrderedKeys {
+        OrderedKeys { max_lag: Period(Some(Duration::from_secs(30))), group_bytes: 64 << 20 }
+    }
+}
+
+/// What a table says; which keys go together is looked at later.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTable {
+    #[serde(default)]
+    ordered: bool,
+    max_lag: Option<Period>,
+    group: Option<Size>,
+    dirty: Option<Share>,
+    dirty_max: Option<Share>,
+    age: Option<Period>,
+    idle: Option<Period>,
+}
+
+impl RawTable {
+    fn check(self) -> Result<WriteBack, String> {
+        let usual = BackgroundConfig::default();
+        let RawTable { ordered, max_lag, group, dirty, dirty_max, age, idle } = self;
+        let is_of_background = dirty.is_some() || dirty_max.is_some() || age.is_some() || idle.is_some();
+        if !ordered {
+            if max_lag.is_some() || group.is_some() {
+                return Err("`max_lag` and `group` go with `ordered = true`".to_owned());
+            }
+            return Ok(WriteBack::Background(BackgroundConfig {
+                dirty: dirty.unwrap_or(usual.dirty),
+                dirty_max: dirty_max.unwrap_or(usual.dirty_max),
+                age: age.unwrap_or(usual.age),
+                idle: idle.unwrap_or(usual.idle),
+            }));
+        }
+        if is_of_background {
+            let wrong = "`dirty`, `dirty_max`, `age` and `idle` say nothing with `ordered = true`: everything is written back \
+                         soon; use `max_lag` and `group`";
+            return Err(wrong.to_owned());
+        }
+        let usual = OrderedKeys::default();
+        let group_bytes = group.map_or(usual.group_bytes, |size| size.0);
+        if !OrderedKeys::GROUP_BYTES.contains(&group_bytes) {
+            return Err("`group` takes 1MiB to 4GiB".to_owned());
+        }
+        Ok(WriteBack::Ordered(OrderedKeys { max_lag: max_lag.unwrap_or(usual.max_lag), group_bytes }))
+    }
+}
+
+impl OrderedKeys {
+    const GROUP_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=4 << 30;
+    /// Ticks from one group to the FLUSH with which the next one ends.
+    const GROUP_TICKS: u32 = 1;
+}
+
 impl WriteBack {
+    /// What an engine is told of it, before it is known what its redo log holds; none: nothing is in order.
+    pub(crate) fn ordered(&self, block_bytes: u64) -> Option<OrderedConfig> {
+        let WriteBack::Ordered(keys) = self else { return None };
+        Some(OrderedConfig {
+            group_blocks: (keys.group_bytes / block_bytes) as u32,
+            group_ticks: OrderedKeys::GROUP_TICKS,
+            max_lag_ticks: keys.max_lag.ticks(),
+            last_group: 0,
+        })
+    }
+
     /// The limits for a VM with so many blocks on the SSD.
     pub fn limits(&self, ssd_blocks: u32, block_bytes: u64) -> Option<WriteBackLimits> {
         let WriteBack::Background(config) = self else { return None };
@@ -72,18 +149,24 @@ impl<'de> Deserialize<'de> for WriteBack {
             type Value = WriteBack;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
-                    "\"scheme\", \"background\", or a table of `dirty`, `dirty_max`, `age` and `idle`",
+                    "\"scheme\", \"background\", \"ordered\", or a table of `dirty`, `dirty_max`, `age` and `idle`, or of \
+                     `ordered`, `max_lag` and `group`",
                 )
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<WriteBack, E> {
                 match text {
                     "scheme" => Ok(WriteBack::Scheme),
                     "background" => Ok(WriteBack::default()),
+                    "ordered" => Ok(WriteBack::Ordered(OrderedKeys::default())),
                     _ => Err(E::invalid_value(de::Unexpected::Str(text), &self)),
                 }
             }
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<WriteBack, A::Error> {
-                let config = BackgroundConfig::deserialize(MapAccessDeserializer::new(map))?;
+                let table = RawTable::deserialize(MapAccessDeserializer::new(map))?;
+                let config = match table.check().map_err(de::Error::custom)? {
+                    WriteBack::Background(config) => config,
+                    other => return Ok(other),
+                };
                 let wrong_order = match (config.dirty, config.dirty_max) {
                     (Share::Percent(dirty), Share::Percent(most)) => most < dirty,
                     (Share::Bytes(dirty), Share::Bytes(most)) => most < dirty,
@@ -211,10 +294,29 @@ mod tests {
     }
 
     #[test]
+    fn groups_are_blocks_and_ticks() {
+        let ordered = |text: &str| {
+            let one: One = toml::from_str(text).unwrap();
+            assert_eq!(one.writeback.limits(1000, 4096), None);
+            one.writeback.ordered(4096).unwrap()
+        };
+        let usual =
+            OrderedConfig { group_blocks: 16_384, group_ticks: 1, max_lag_ticks: Some(30), last_group: 0 };
+        assert_eq!(ordered("writeback = \"ordered\""), usual);
+        assert_eq!(ordered("writeback = { ordered = true }"), usual);
+        let table = "writeback = { ordered = true, max_lag = \"never\", group = \"1MiB\" }";
+        assert_eq!(ordered(table), OrderedConfig { group_blocks: 256, max_lag_ticks: None, ..usual });
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         for (value, said) in [
-            ("\"fast\"", "\"scheme\", \"background\", or a table"),
-            ("7", "\"scheme\", \"background\", or a table"),
+            ("\"fast\"", "\"scheme\", \"background\", \"ordered\", or a table"),
+            ("7", "\"scheme\", \"background\", \"ordered\", or a table"),
+            ("{ max_lag = \"5s\" }", "go with `ordered = true`"),
+            ("{ ordered = true, age = \"5s\" }", "say nothing with"),
+            ("{ ordered = true, group = \"4KiB\" }", "1MiB to 4GiB"),
+            ("{ ordered = true, max_lag = \"0s\" }", "not a time"),
             ("{ dirt = \"5%\" }", "unknown field `dirt`"),
             ("{ dirty = \"101%\" }", "such as \"50%\""),
             ("{ dirty = \"many\" }", "such as \"50%\""),

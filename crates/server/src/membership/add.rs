@@ -19,6 +19,7 @@ use crate::files::{check_files, open_backing};
 use crate::identity::StateFile;
 use crate::members::Member;
 use crate::messages::ToShard;
+use crate::redo;
 use crate::sharing::Started;
 use crate::start::{Plan, Prepared, VmDisks, plan_vm};
 
@@ -55,6 +56,7 @@ impl AddVm {
         let disk = parts.claims.check(&self.config, vm, &backing, (None, None), || Ok(0)).map_err(words)?;
         let mut plan = plan_vm(&self.config, vm, backing, parts.block).map_err(words)?;
         plan.note_disk(disk);
+        plan.apply_redo().map_err(words)?;
         plan.begin_with(self.share, self.reach);
         let disks = parts.disks().under(&vm.backing);
         let disks = disks
@@ -118,11 +120,21 @@ impl AddVm {
         let keeps_records = attached.as_ref().is_some_and(Attached::keeps_records);
         let noted = tag.map_or(Ok(()), |_| state.note_records(&self.vm, keeps_records));
         let ssd = parts.space.ssd().filter(|_| tag.is_some());
-        let disks = VmDisks { ssd: ssd.map(|ssd| ssd.disks.clone()), backing };
+        let prepared_redo = plan.prepare_redo(attached.as_ref());
+        let redo = redo::folder_of(vm).and_then(|folder| {
+            let under = |path: std::path::PathBuf| parts.disks().under_path(&path);
+            folder.map(under).transpose()
+        });
+        let redo = prepared_redo.and(redo);
+        let disks = VmDisks {
+            ssd: ssd.map(|ssd| ssd.disks.clone()),
+            backing,
+            redo: redo.as_ref().ok().cloned().flatten(),
+        };
         let media = ssd.map(|ssd| ssd.media.clone());
         let mut prepared = plan.ready(attached, media, None, disks);
         let disk = prepared.disk.take().map(|disk| (self.number, disk, tag));
-        let claimed = noted.and_then(|()| parts.claims.begin(disk.into_iter().collect()));
+        let claimed = redo.map(drop).and(noted).and_then(|()| parts.claims.begin(disk.into_iter().collect()));
         let served = claimed
             .map_err(|error| error.to_string())
             .and_then(|()| self.serve(parts, prepared, tag, frames));

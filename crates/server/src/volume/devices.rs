@@ -25,6 +25,7 @@ pub(super) fn flushed(device: DeviceId) -> usize {
         DeviceId::Ssd => 1,
         // What it holds is promised to nobody.
         DeviceId::ReadSsd => 2,
+        DeviceId::Redo => 3,
     }
 }
 
@@ -90,6 +91,7 @@ impl Volume {
                 (DeviceId::ReadSsd, _) => {
                     self.read_ssd.expect("an engine without a read SSD does not use one")
                 }
+                (DeviceId::Redo, _) => self.redo.expect("an engine without a redo log does not use one"),
             };
             return Some((id, file, kind));
         }
@@ -161,7 +163,7 @@ impl Volume {
             pair.note();
             self.take_pair_ends();
         }
-        for device in [DeviceId::Ssd, DeviceId::Backing] {
+        for device in [DeviceId::Ssd, DeviceId::Backing, DeviceId::Redo] {
             if self.flushes.has_failed(flushed(device)) {
                 self.engine.device_failed(device);
             }

@@ -55,6 +55,8 @@ impl World {
             (CommandKind::Read { .. }, DeviceId::Backing) => faults.backing_read_errors,
             (CommandKind::Flush, DeviceId::Backing) => faults.backing_flush_errors,
             (_, DeviceId::Backing) => faults.backing_write_errors,
+            (CommandKind::Flush, DeviceId::Redo) => faults.redo_flush_errors,
+            (_, DeviceId::Redo) => faults.redo_write_errors,
         };
         (percent > 0 && self.rng.chance(percent)).then_some(MediaError::Io)
     }

@@ -76,6 +76,12 @@ impl Model {
             let value = self.bytes.or(self.frame()).expect("bytes are at hand");
             assert!(self.may_read(value, submitted.unwrap()), "read {value}: {self:#?}");
         }
+        if next.capture {
+            let value = self.bytes.or(self.frame()).expect("bytes are at hand");
+            let submitted = self.group.as_ref().expect("a cut was made").submitted;
+            assert!(self.may_read(value, submitted), "captures {value}: {self:#?}");
+            self.group.as_mut().expect("a cut was made").value = Some(value);
+        }
         if let Some(frame) = next.free_frame {
             self.free(frame);
         }
@@ -113,9 +119,7 @@ impl Model {
             }
             Act::Finish => {
                 self.bytes = None;
-                if let Some(BlockOp::Access(_)) = self.flight.finish() {
-                    self.accesses.remove(0);
-                }
+                self.finish();
                 Some(Input::Proceed)
             }
             Act::Merge => {
@@ -162,6 +166,15 @@ impl Model {
                 None
             }
             Act::Hold => None,
+        }
+    }
+
+    fn finish(&mut self) {
+        match self.flight.finish() {
+            Some(BlockOp::Access(_)) => drop(self.accesses.remove(0)),
+            Some(BlockOp::Capture) => self.group.as_mut().expect("a cut was made").is_captured = true,
+            Some(BlockOp::Settle) => self.group = None,
+            _ => {}
         }
     }
 

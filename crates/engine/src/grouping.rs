@@ -1,0 +1,298 @@
+//! Ordered write-back carried out: cuts are made between decisions, the blocks of a group captured in their turn among the
+//! operations on them, and what the group wants written and flushed carried to devices. What is decided about groups is in
+//! `ordered`.
+
+use lode_policy::Scheme;
+use lode_types::{BlockNo, Bytes, Level, MediaError, planted};
+
+use crate::command::{CommandKind, DeviceId};
+use crate::engine::Engine;
+use crate::flight::{AccessKind, BlockOp, CopyAt, Reserved};
+use crate::io::{Owner, Want};
+use crate::ordered::{Behind, Group, GroupFacts, GroupNext, GroupWrite, Identity, Ordered};
+
+/// Decisions.
+impl Engine {
+    /// How far the backing disk is behind what guests wrote, where it is written in the order of their flushes.
+    pub fn behind(&self) -> Option<Behind> {
+        let behind = self.ordered.as_ref()?.behind();
+        Some(Behind { is_stuck: behind.is_stuck || self.flights.lost() > 0, ..behind })
+    }
+
+    /// Whether a group cannot be written, as things are: a device refused it, or a block that it needs is lost.
+    fn is_stuck(&self) -> bool {
+        self.ordered.as_ref().is_some_and(Ordered::is_paused) || self.flights.lost() > 0
+    }
+
+    /// Whether writes have to wait: for room, because the disk is too far behind, or because they are to go past the SSD and what
+    /// was written before is on its way. Where nothing is written back, because nothing can be, nobody waits for it.
+    pub(crate) fn groups_hold_writes(&self) -> bool {
+        let Some(ordered) = &self.ordered else { return false };
+        let is_full = !ordered.has_room() || ordered.is_too_far_behind();
+        let is_on_its_way = self.writes_around && !ordered.has_everything();
+        (is_full || is_on_its_way) && self.health.is_well() && !self.is_stuck()
+    }
+
+    /// Whether trims and zeroings have to wait: each comes behind a group of its own.
+    pub(crate) fn groups_hold_ranges(&self) -> bool {
+        let is_busy = self.ordered.as_ref().is_some_and(Ordered::is_busy);
+        is_busy && !self.is_stuck() && !planted("zeroes-past-groups")
+    }
+
+    /// Whether a group, or a trim or zeroing before the next one, waits for its turn among the operations on blocks.
+    pub(crate) fn groups_wait_for_blocks(&self) -> bool {
+        let Some(ordered) = &self.ordered else { return false };
+        ordered.group().is_some_and(Group::is_capturing) || self.disk.range.is_some()
+    }
+
+    /// What a write amounts to where the disk is written in groups alone, and what is to be set aside for it: nothing goes past
+    /// the SSD.
+    pub(crate) fn by_way_of_groups(
+        &mut self,
+        block: BlockNo,
+        kind: AccessKind,
+        wants: Reserved,
+    ) -> (AccessKind, Reserved) {
+        if self.ordered.is_none() || matches!(kind, AccessKind::Read { .. }) {
+            return (kind, wants);
+        }
+        let is_stuck = self.is_stuck();
+        let writes_around = self.writes_around;
+        // Once the disk has everything it may have more at once.
+        let goes_around = |ordered: &&mut Ordered| writes_around && ordered.has_everything();
+        let Some(ordered) = self.ordered.as_mut().filter(|ordered| !goes_around(ordered)) else {
+            return (kind, wants);
+        };
+        let kind = match kind {
+            AccessKind::WriteAround if planted("write-around-past-groups") => return (kind, wants),
+            AccessKind::WriteAround => AccessKind::WriteBack { merge: CopyAt::Backing },
+            AccessKind::WriteThrough { merge } => AccessKind::WriteBack { merge },
+            kind => kind,
+        };
+        // Without room, and without hope for some, the write fails.
+        let is_taken = ordered.gathers(block) || ordered.has_room() || !is_stuck;
+        if is_taken {
+            ordered.dirtied(block);
+        }
+        (kind, Reserved { place: is_taken, ..wants })
+    }
+
+    /// A guest flushes.
+    pub(crate) fn cut_at_flush(&mut self) {
+        if self.ordered.as_ref().is_some_and(Ordered::is_due_at_flush) {
+            self.cut();
+        }
+    }
+
+    /// Makes a cut, if something gathered. False: it cannot be made.
+    pub(crate) fn cut(&mut self) -> bool {
+        let Some(ordered) = self.ordered.as_mut().filter(|ordered| !ordered.has_gathered_nothing()) else {
+            return true;
+        };
+        let can_write = self.health.writes_back() && self.flights.lost() == 0 && self.disk.range.is_none();
+        if !can_write || ordered.is_busy() {
+            return false;
+        }
+        for block in ordered.cut() {
+            self.push_on_dirty(block, BlockOp::Capture);
+        }
+        true
+    }
+
+    /// Queues an operation for a block that may be dirty, wherever its copy is.
+    fn push_on_dirty(&mut self, block: BlockNo, op: BlockOp) {
+        let slot = self.ordered.as_mut().and_then(|ordered| ordered.take_slot(block));
+        if let Some(slot) = slot.filter(|_| !self.flights.contains(block)) {
+            let held = self.levels.block_in(Level::Ssd, slot);
+            assert_eq!(held, Some(block), "a dirty block's slot is known");
+            self.claim(block, Level::Ssd, slot);
+        }
+        self.push_op(block, op);
+    }
+
+    /// A block takes along its copy in this level, if it was in a slot.
+    pub(crate) fn note_claimed(&mut self, block: BlockNo, level: Level) {
+        if level == Level::Ssd {
+            self.note_dirty_slot(block, None);
+        }
+    }
+
+    /// A dirty block that is not in flight is in this slot, or in none.
+    pub(crate) fn note_dirty_slot(&mut self, block: BlockNo, slot: Option<u32>) {
+        if let Some(ordered) = &mut self.ordered {
+            ordered.note_slot(block, slot);
+        }
+    }
+}
+
+/// The group under way.
+impl Engine {
+    fn group(&mut self) -> Option<&mut Group> {
+        self.ordered.as_mut()?.group_mut()
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        let layout = self.config.ordered?.redo_layout(self.config.block);
+        let store = &self.levels.ssd.as_ref()?.store;
+        Some(Identity { cache: store.cache(), volume: store.tag(), layout })
+    }
+
+    /// The bytes of a block as of the cut.
+    pub(crate) fn captured(&mut self, block: BlockNo, bytes: Bytes) {
+        let Some(identity) = self.identity() else { return };
+        if let Some(group) = self.group() {
+            group.captured(identity.volume, block, bytes);
+        }
+    }
+
+    /// A capture has left its block's queue.
+    pub(crate) fn capture_ended(&mut self, block: BlockNo) {
+        let copy = self.flights.of(block).copy();
+        let is_lost = copy.is_lost() && !self.flights.of(block).has_spare() && self.levels.is_dirty(copy);
+        if let Some(group) = self.group() {
+            group.capture_ended(is_lost);
+        }
+    }
+
+    /// A block of a group that is on the disk has left its queue: it is clean, unless it was written again or the SSD failed.
+    pub(crate) fn settle_ended(&mut self, block: BlockNo) {
+        let flight = self.flights.of(block);
+        let is_write = |op: &BlockOp| matches!(op, BlockOp::Access(access) if access.is_write());
+        let will_be_written = flight.ops().any(is_write);
+        let stays = flight.slot(Level::Ssd).is_some() && flight.copy().whole().is_some();
+        let is_dirty = self.levels.is_dirty(flight.copy());
+        if let Some(ordered) = &mut self.ordered {
+            ordered.settled();
+        }
+        if stays && !is_dirty && !will_be_written {
+            self.front.scheme.cleaned(block);
+        }
+    }
+
+    /// Makes a cut where one is due, and takes the group under way on. Whether there is room again, or a turn for others.
+    pub(crate) fn drive_groups(&mut self) -> bool {
+        if self.ordered.is_none() {
+            return false;
+        }
+        let mut made_room = false;
+        let pressed = self.is_blocked() || self.copies.wants_places() || self.writes_around;
+        if self.ordered.as_ref().is_some_and(|ordered| ordered.is_due(pressed)) {
+            self.cut();
+        }
+        loop {
+            let now = self.durability();
+            let facts = GroupFacts {
+                is_well: now.is_well,
+                may_begin: self.health.writes_back(),
+                disk_works: !self.health.has_failed(DeviceId::Backing),
+                version: now.version,
+                durable: now.durable,
+                mark: now.mark,
+                flushed: now.flushed,
+            };
+            let Some(next) = self.ordered.as_mut().map(|ordered| ordered.next(&facts)) else {
+                return made_room;
+            };
+            made_room |= matches!(next, GroupNext::Lost | GroupNext::OnDisk | GroupNext::Over);
+            match next {
+                GroupNext::Wait => return made_room,
+                GroupNext::Lost => self.give_group_up(),
+                GroupNext::Write(numbers) => {
+                    numbers.into_iter().for_each(|number| self.write_of_group(number))
+                }
+                GroupNext::FlushLog => {
+                    self.io.command(DeviceId::Redo, CommandKind::Flush, Owner::RedoFlush);
+                }
+                GroupNext::FlushDisk => {
+                    let mark = self.disk.marks.wrote_back();
+                    if let Some(group) = self.group() {
+                        group.await_disk(mark);
+                    }
+                }
+                GroupNext::OnDisk => self.settle_group(),
+                GroupNext::Over => {
+                    if let Some(ordered) = &mut self.ordered {
+                        ordered.group_over();
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a device refused is tried again. A trim or zeroing behind it has waited long enough, and a drain behind a block that
+    /// is lost.
+    pub(crate) fn tick_groups(&mut self) {
+        if self.ordered.as_ref().is_some_and(Ordered::is_paused) {
+            self.refuse_range();
+        }
+        let is_lost = self.flights.lost() > 0;
+        let Some(ordered) = &mut self.ordered else { return };
+        ordered.tick();
+        if is_lost {
+            ordered.stop_drain();
+        }
+    }
+
+    /// What was cut off gathers again; a trim or zeroing behind it cannot be carried out.
+    fn give_group_up(&mut self) {
+        if let Some(ordered) = &mut self.ordered {
+            ordered.undo_cut();
+        }
+        self.refuse_range();
+    }
+
+    /// A trim or zeroing that waits for a group which cannot be written fails.
+    pub(crate) fn refuse_range(&mut self) {
+        if let Some(range) = &mut self.disk.range {
+            range.refuse();
+        }
+    }
+
+    fn write_of_group(&mut self, number: u32) {
+        let Some(identity) = self.identity() else { return };
+        let Some(group) = self.group() else { return };
+        let (device, offset_bytes, data) = match group.write(&identity, number) {
+            GroupWrite::Log(offset_bytes, data) => (DeviceId::Redo, offset_bytes, data),
+            GroupWrite::Disk(block, data) => {
+                let data = data.slice(..self.block_len(block));
+                (DeviceId::Backing, self.config.block.start_of(block), data)
+            }
+        };
+        let (len, owner) = (data.len(), Owner::Group(number));
+        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None });
+    }
+
+    /// A write of the group under way has ended.
+    pub(crate) fn group_write_ended(&mut self, number: u32, result: Result<(), MediaError>) {
+        if let Some(group) = self.group() {
+            group.write_ended(number, result.is_ok());
+        }
+    }
+
+    /// The redo log was flushed.
+    pub(crate) fn redo_flushed(&mut self) {
+        if let Some(group) = self.group() {
+            group.log_flushed();
+        }
+    }
+
+    /// The disk has the group: its copies become clean, each in its block's turn.
+    fn settle_group(&mut self) {
+        let Some(ordered) = &mut self.ordered else { return };
+        for block in ordered.take_settled() {
+            self.push_on_dirty(block, BlockOp::Settle);
+        }
+    }
+
+    /// The version of the journal that the group under way waits for; 0 if it does not.
+    pub(crate) fn group_version_waited_for(&self) -> u64 {
+        let group = self.ordered.as_ref().and_then(Ordered::group);
+        group.map_or(0, Group::version_waited_for)
+    }
+
+    /// The mark of the backing disk that it waits for; 0 if it does not.
+    pub(crate) fn group_mark_waited_for(&self) -> u64 {
+        let group = self.ordered.as_ref().and_then(Ordered::group);
+        group.map_or(0, Group::mark_waited_for)
+    }
+}

@@ -1,0 +1,233 @@
+//! Guarantee 11 of `docs/design.md`: a backing disk that is written in the order of its guest's flushes is, with its redo log, at every
+//! moment a state of before, no older than is told, whatever becomes of the SSDs. And guarantees 1, 2, 5 to 8 and 10 as ever.
+
+use lode_engine::GuestError;
+use lode_format::{
+    CacheId, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage, VolumeTag, data_checksum,
+};
+use lode_policy::Quota;
+use lode_sim::scenario::{
+    BLOCK, all_schemes, first_seeds, flush, machine, ordered, pattern, plan, read, seeds, write,
+};
+use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, attack_ordered, run};
+use lode_store::{SyncDevice, apply_redo_log, create_redo_log};
+use lode_types::BlockSize;
+
+fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
+    run_seeds(seeds().div_ceil(2), change)
+}
+
+fn run_seeds(count: u64, change: impl Fn(Plan) -> Plan) -> RunCounts {
+    let mut sum = RunCounts::default();
+    for (name, machine) in all_schemes() {
+        for seed in first_seeds(count) {
+            let machine = ordered(machine.clone(), 16 + seed as u32 % 5 * 24, seed as u32 % 3);
+            let plan = change(Plan { ssd_losses: 50, ..plan(vec![machine], seed) });
+            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
+            (sum.in_order, sum.ssds_lost) = (sum.in_order + tally.in_order, sum.ssds_lost + tally.ssds_lost);
+            (sum.crashes, sum.drained) = (sum.crashes + tally.crashes, sum.drained + tally.drained);
+            sum.cleaned += tally.cleaned;
+        }
+    }
+    println!("{sum:?}");
+    assert!(sum.in_order > sum.crashes, "{sum:?}");
+    sum
+}
+
+#[test]
+fn g11_power_cuts() {
+    assert!(run_all(|plan| Plan { crash: Crash::Power, ..plan }).ssds_lost > seeds());
+}
+
+#[test]
+fn g11_kills() {
+    let sum = run_all(|plan| Plan { crash: Crash::Kill, ..plan });
+    assert!(sum.ssds_lost > seeds() && sum.cleaned > 100, "{sum:?}");
+}
+
+#[test]
+fn g11_drains_and_switches() {
+    let sum = run_all(|plan| Plan { drains: 2, scheme_switches: 2, ends_drained: true, ..plan });
+    assert!(sum.drained > seeds(), "{sum:?}");
+}
+
+#[test]
+fn g11_power_cuts_at_every_step() {
+    let machine = ordered(machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60)), 24, 0);
+    for most_steps in 1..seeds() * 16 {
+        let (crash, most_steps) = (Crash::Power, Some(most_steps));
+        let plan = Plan { rounds: 2, crash, most_steps, ssd_losses: 50, ..plan(vec![machine.clone()], 1) };
+        run(&plan).unwrap_or_else(|error| panic!("step {most_steps:?}: {error}"));
+    }
+}
+
+/// What says that a log is complete or empty may not be durable after a kill, when the power fails while it is applied or written.
+#[test]
+fn g11_kills_at_every_step_and_power_cuts_after_them() {
+    let machine = ordered(machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60)), 24, 0);
+    let mut lost = 0;
+    for most_steps in 1..seeds() * 60 {
+        let crash = [Crash::Kill, Crash::Any][most_steps as usize % 2];
+        let life = Some(20 + most_steps);
+        let plan = Plan {
+            rounds: 6,
+            crash,
+            most_steps: life,
+            ssd_losses: 40,
+            ..plan(vec![machine.clone()], most_steps)
+        };
+        let tally = run(&plan).unwrap_or_else(|error| panic!("step {most_steps}: {error}"));
+        lost += tally.ssds_lost;
+    }
+    assert!(lost > seeds() * 30, "{lost}");
+}
+
+#[test]
+fn g11_devices_that_fail() {
+    for faults in [
+        Faults { redo_write_errors: 10, redo_flush_errors: 2, ..Faults::default() },
+        Faults { backing_write_errors: 20, ..Faults::default() },
+        Faults { backing_flush_errors: 5, ssd_read_errors: 2, ..Faults::default() },
+        Faults { ssd_metadata_errors: 2, ssd_write_errors: 4, ..Faults::default() },
+        Faults { ssd_gone: true, ..Faults::default() },
+    ] {
+        run_seeds(seeds().div_ceil(6), |plan| Plan { faults, ..plan });
+    }
+}
+
+#[test]
+fn g11_writes_that_go_past_the_ssd_and_back() {
+    for (name, machine) in all_schemes() {
+        for seed in first_seeds(seeds().div_ceil(4)) {
+            let plan = Plan { write_arounds: 2, ..plan(vec![ordered(machine.clone(), 40, 1)], seed) };
+            run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+}
+
+#[test]
+fn g11_hosts_of_known_seeds() {
+    let mut sum = RunCounts::default();
+    for seed in first_seeds(seeds() * 12) {
+        let crash = [Crash::Power, Crash::Kill, Crash::Any][seed as usize % 3];
+        for tally in attack_ordered(seed, crash).unwrap_or_else(|error| panic!("seed {seed}: {error}")) {
+            (sum.in_order, sum.ssds_lost) = (sum.in_order + tally.in_order, sum.ssds_lost + tally.ssds_lost);
+        }
+    }
+    println!("{sum:?}");
+    assert!(sum.in_order > 0);
+}
+
+/// A daemon that was killed may have left a log that says that it is complete, and not durably so. Were it applied as it is, a power cut would
+/// leave a part of the group, and a log that knows nothing of it.
+#[test]
+fn g11_a_log_is_durable_before_it_is_applied() {
+    let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 8 };
+    let (cache, volume) = (CacheId([3; 16]), VolumeTag(4));
+    let label = RedoLabel { cache, volume, volume_bytes: 8 * BLOCK, layout };
+    let blocks: Vec<(u64, Vec<u8>)> =
+        (1..4u8).map(|block| (block.into(), pattern(block, BLOCK as usize))).collect();
+    let entry = |(block, bytes): &(u64, Vec<u8>)| RedoEntry {
+        block: *block,
+        crc: data_checksum(volume, *block, bytes),
+    };
+    let table = RedoTablePage { volume, group: 1, page: 0, entries: blocks.iter().map(entry).collect() };
+    let state = RedoState { volume, group: 1, blocks: 3 };
+    let mut outcomes = [0, 0];
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let (mut log, mut disk) = (SimDisk::new(layout.bytes()), SimDisk::new(label.volume_bytes));
+        create_redo_log(&mut log, &label).unwrap();
+        log.write(RedoLayout::table_page(0), &table.encode(cache)[..]).unwrap();
+        for (number, (_, bytes)) in (0..).zip(&blocks) {
+            log.write(layout.block(number), bytes).unwrap();
+        }
+        log.flush().unwrap();
+        for copy in 0..RedoLayout::STATES {
+            log.write(RedoLayout::state(copy), &state.encode(cache)[..]).unwrap();
+        }
+        disk.fail_after = Some(rng.below(4));
+        log.fail_after = rng.chance(20).then(|| rng.below(3));
+        assert!(apply_redo_log(&mut log, &mut disk).is_err());
+        (log.fail_after, disk.fail_after) = (None, None);
+        log.power_cut(&mut rng);
+        disk.power_cut(&mut rng);
+        apply_redo_log(&mut log, &mut disk).unwrap();
+        let is_there = |(block, bytes): &&(u64, Vec<u8>)| {
+            let mut found = vec![0; BLOCK as usize];
+            disk.peek(block * BLOCK, &mut found);
+            assert!(
+                found == *bytes || found.iter().all(|&byte| byte == 0),
+                "seed {seed}: block {block} is torn"
+            );
+            found == *bytes
+        };
+        let there = blocks.iter().filter(is_there).count();
+        assert!(there == 0 || there == 3, "seed {seed}: {there} of 3 blocks of a group");
+        outcomes[there / 3] += 1;
+    }
+    assert!(outcomes.iter().all(|&count| count > 0), "{outcomes:?}");
+}
+
+fn small() -> Machine {
+    ordered(machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60)), 16, 1)
+}
+
+fn on_disk(world: &World, block: u64) -> Vec<u8> {
+    let mut bytes = vec![0; BLOCK as usize];
+    world.backing.peek(block * BLOCK, &mut bytes);
+    bytes
+}
+
+/// What is overwritten between two cuts is written to the disk once, and the disk has the state of a flush.
+#[test]
+fn g11_a_group_is_what_was_written_before_a_flush() {
+    let mut world = World::new(small(), 1).unwrap();
+    world.tick();
+    for name in 1..=5 {
+        write(&mut world, 3 * BLOCK, BLOCK, name).unwrap();
+    }
+    write(&mut world, 7 * BLOCK, BLOCK, 9).unwrap();
+    assert_eq!(on_disk(&world, 3), vec![0; BLOCK as usize]);
+    flush(&mut world).unwrap();
+    while world.step() {}
+    assert_eq!(on_disk(&world, 3), pattern(5, BLOCK as usize));
+    assert_eq!(on_disk(&world, 7), pattern(9, BLOCK as usize));
+    let behind = world.engine().behind().unwrap();
+    assert_eq!((behind.blocks, behind.ticks, behind.group), (0, 0, 1), "{behind:?}");
+    let gauges = world.engine().gauges();
+    assert_eq!(gauges.backing_written_bytes, 2 * BLOCK, "{gauges:?}");
+}
+
+/// Without flushes and with full room writes wait for the group before, and none fails.
+#[test]
+fn g11_writes_wait_for_room() {
+    let mut world = World::new(small(), 2).unwrap();
+    for block in 0..200 {
+        write(&mut world, block * BLOCK, BLOCK, block as u8).unwrap();
+    }
+    let behind = world.engine().behind().unwrap();
+    assert!(behind.blocks <= 2 * 16 + 2 && behind.group > 5, "{behind:?}");
+}
+
+/// A disk that takes nothing stays the state that it was; what there is room for is taken, and the rest refused.
+#[test]
+fn g11_a_disk_that_refuses_its_log_stays_as_it_is() {
+    let mut world = World::new(small(), 3).unwrap();
+    world.faults = Faults { redo_write_errors: 100, ..Faults::default() };
+    let results: Vec<_> = (0..64).map(|block| write(&mut world, block * BLOCK, BLOCK, 1)).collect();
+    assert!(results.iter().filter(|result| result.is_ok()).count() >= 16);
+    assert!(results.contains(&Err(GuestError::Io)), "{results:?}");
+    assert!((0..64).all(|block| on_disk(&world, block) == vec![0; BLOCK as usize]));
+    let behind = world.engine().behind().unwrap();
+    assert!(behind.is_stuck && behind.group == 0, "{behind:?}");
+    world.faults = Faults::default();
+    (0..4).for_each(|_| {
+        world.tick();
+        while world.step() {}
+    });
+    write(&mut world, 63 * BLOCK, BLOCK, 2).unwrap();
+    assert_eq!(read(&mut world, 63 * BLOCK, BLOCK).unwrap(), pattern(2, BLOCK as usize));
+    let behind = world.engine().behind().unwrap();
+    assert!(!behind.is_stuck && behind.group > 0, "{behind:?}");
+}

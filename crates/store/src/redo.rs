@@ -1,0 +1,167 @@
+//! The redo log of a volume with ordered write-back, as a start or an operator's command sees it: making one, and bringing the
+//! group that it holds to the backing disk. Applying one again changes nothing, so that it may be cut short anywhere.
+//!
+//! It must not know the cache: the log and the disk are all there is when every SSD is lost.
+
+use lode_format::{
+    PAGE_BYTES, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage, Wrong, data_checksum,
+};
+use lode_types::planted;
+
+use crate::device::{SyncDevice, flush, read, write};
+use crate::error::{StoreError, StoreErrorKind};
+
+/// What a redo log holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedoLog {
+    /// Whose it is.
+    pub label: RedoLabel,
+    /// Number of its latest group.
+    pub group: u64,
+    /// The blocks that the backing disk may lack, ascending; none: the disk has every group.
+    pub entries: Vec<RedoEntry>,
+}
+
+/// Makes an empty log. Whatever the device holds is lost.
+///
+/// # Errors
+/// [`StoreErrorKind::Geometry`] when the device is too small, [`StoreErrorKind::Media`].
+pub fn create_redo_log(device: &mut dyn SyncDevice, label: &RedoLabel) -> Result<(), StoreError> {
+    let needed = label.layout.bytes();
+    if device.size_bytes() < needed {
+        let context = format!(
+            "a redo log of {} blocks needs {needed} bytes, and its file has {}",
+            label.layout.capacity_blocks,
+            device.size_bytes()
+        );
+        return Err(StoreError::new(StoreErrorKind::Geometry, context));
+    }
+    // Without a label nothing of it is believed.
+    write(device, 0, &[0; PAGE_BYTES])?;
+    flush(device)?;
+    write_states(device, label, &RedoState { volume: label.volume, group: 0, blocks: 0 })?;
+    write(device, 0, &label.encode()[..])?;
+    flush(device)
+}
+
+fn write_states(device: &mut dyn SyncDevice, label: &RedoLabel, state: &RedoState) -> Result<(), StoreError> {
+    for copy in 0..RedoLayout::STATES {
+        write(device, RedoLayout::state(copy), &state.encode(label.cache)[..])?;
+    }
+    flush(device)
+}
+
+/// Reads a log. `None`: there is none, because it was never made whole.
+///
+/// # Errors
+/// [`StoreErrorKind::Damaged`] when a group that was complete is not any more, or the log is of a version that this program
+/// does not know; [`StoreErrorKind::Media`].
+pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, StoreError> {
+    let mut page = vec![0; PAGE_BYTES];
+    if device.size_bytes() < PAGE_BYTES as u64 {
+        return Ok(None);
+    }
+    read(device, 0, &mut page)?;
+    let label = match RedoLabel::decode(&page) {
+        Ok(label) => label,
+        Err(error) if matches!(error.wrong, Wrong::Version(_)) => return Err(error.into()),
+        // The label is written last, and once.
+        Err(error) if matches!(error.wrong, Wrong::Magic) && page.iter().all(|&byte| byte == 0) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(damaged(format!("its redo log: {error}"))),
+    };
+    if device.size_bytes() < label.layout.bytes() {
+        return Err(damaged("its redo log is shorter than it was made".to_owned()));
+    }
+    let mut states = [None; RedoLayout::STATES as usize];
+    for copy in 0..RedoLayout::STATES {
+        read(device, RedoLayout::state(copy), &mut page)?;
+        states[usize::from(copy)] = RedoState::decode(&label, &page).ok();
+    }
+    let Some(state) = RedoState::newest(states) else {
+        // Both were being written: the group was not begun on the disk, or is wholly there.
+        return Ok(Some(RedoLog { label, group: 0, entries: Vec::new() }));
+    };
+    let mut entries = Vec::with_capacity(state.blocks as usize);
+    for number in 0..RedoLayout::table_pages(state.blocks) {
+        read(device, RedoLayout::table_page(number), &mut page)?;
+        let table = RedoTablePage::decode(&label, &state, number, &page);
+        entries.extend(table.map_err(|error| damaged(format!("its redo log: {error}")))?.entries);
+    }
+    Ok(Some(RedoLog { label, group: state.group, entries }))
+}
+
+fn damaged(what: String) -> StoreError {
+    StoreError::new(
+        StoreErrorKind::Damaged,
+        format!(
+            "{what}. The backing disk may have a part of its last group: serve it with its cache SSD, which has all of \
+             it, or restore disk and log from a copy"
+        ),
+    )
+}
+
+/// Brings the group that a log holds to the backing disk, durably, and empties the log. Gives what was there, `None` where there
+/// is no log. Nothing is written to the disk unless all of the group is as it was.
+///
+/// # Errors
+/// As [`read_redo_log`]; [`StoreErrorKind::WrongBacking`] when the disk is not as large as the log's.
+pub fn apply_redo_log(
+    device: &mut dyn SyncDevice,
+    disk: &mut dyn SyncDevice,
+) -> Result<Option<RedoLog>, StoreError> {
+    let Some(log) = read_redo_log(device)? else { return Ok(None) };
+    let label = &log.label;
+    let empty = RedoState { volume: label.volume, group: log.group, blocks: 0 };
+    let full = RedoState { blocks: log.entries.len() as u32, ..empty };
+    if log.entries.is_empty() {
+        // What says so may not be durable: after a power cut it could hold its last group again, with a part of the next one.
+        if !planted("empty-redo-log-believed") {
+            write_states(device, label, &empty)?;
+        }
+        return Ok(Some(log));
+    }
+    if disk.size_bytes() != label.volume_bytes {
+        let context = format!(
+            "its redo log is of a disk with {} bytes, and this one has {}: give the disk that the log was beside",
+            label.volume_bytes,
+            disk.size_bytes()
+        );
+        return Err(StoreError::new(StoreErrorKind::WrongBacking, context));
+    }
+    let size = label.layout.block;
+    let mut bytes = vec![0; size.bytes() as usize];
+    for (number, entry) in (0..).zip(&log.entries) {
+        read_block(device, label, number, entry, &mut bytes)?;
+    }
+    // The group is durable, but what says so may not be yet: after a power cut the disk would have a part of it.
+    if !planted("redo-state-believed") {
+        write_states(device, label, &full)?;
+    }
+    for (number, entry) in (0..).zip(&log.entries) {
+        read_block(device, label, number, entry, &mut bytes)?;
+        let start = size.start_of(entry.block);
+        let len = (label.volume_bytes - start).min(size.bytes()) as usize;
+        write(disk, start, &bytes[..len])?;
+    }
+    if !planted("redo-emptied-before-flush") {
+        flush(disk)?;
+    }
+    write_states(device, label, &empty)?;
+    Ok(Some(log))
+}
+
+fn read_block(
+    device: &mut dyn SyncDevice,
+    label: &RedoLabel,
+    number: u32,
+    entry: &RedoEntry,
+    bytes: &mut [u8],
+) -> Result<(), StoreError> {
+    read(device, label.layout.block(number), bytes)?;
+    if data_checksum(label.volume, entry.block, bytes) != entry.crc {
+        return Err(damaged(format!("block {} in its redo log is damaged", entry.block)));
+    }
+    Ok(())
+}
