@@ -1,5 +1,6 @@
 //! The commands, one file each. A new one is its file and its line in each of the two lists below.
 
+mod behind;
 mod check;
 mod compare;
 mod compare_each;
@@ -13,6 +14,7 @@ mod events;
 mod format;
 mod paper;
 mod planning;
+mod recover;
 mod reload;
 mod replay;
 mod requests;
@@ -68,6 +70,7 @@ commands! {
     Events(events::EventsCommand),
     Format(format::FormatCommand),
     Paper(paper::PaperCommand),
+    Recover(recover::RecoverCommand),
     Reload(reload::ReloadCommand),
     Replay(replay::ReplayCommand),
     Requests(requests::RequestsCommand),

@@ -7,6 +7,7 @@ use comfy_table::{ColumnConstraint, Width};
 use lode_server::PairView;
 use serde::Deserialize;
 
+use super::behind::Behind;
 use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::commands::device::lines;
@@ -117,6 +118,8 @@ struct Vm {
     draining_blocks: Option<u64>,
     #[serde(default)]
     migration: Option<String>,
+    #[serde(default)]
+    ordered: Option<Behind>,
     stopped: bool,
     quota: Blocks,
     sharing: Option<Sharing>,
@@ -237,7 +240,15 @@ impl Status {
             pair.map(lines).unwrap_or_default(),
             self.table()
         );
-        let told = [Vm::drain, Vm::migration, Vm::unmirrored, Vm::special_requests, Vm::expected, Vm::alarm];
+        let told = [
+            Vm::drain,
+            Vm::migration,
+            Vm::unmirrored,
+            Vm::behind,
+            Vm::special_requests,
+            Vm::expected,
+            Vm::alarm,
+        ];
         let lines: Vec<_> = told.iter().flat_map(|tell| self.vms.iter().filter_map(tell)).collect();
         if !lines.is_empty() {
             text += &format!("\n{}\n", lines.join("\n"));
@@ -353,6 +364,11 @@ impl Vm {
             let [fua, trims, zeroings] = counts.map(|(count, what)| show_count(count, what));
             format!("{}: {fua} with FUA, {trims}, {zeroings}", self.name)
         })
+    }
+
+    /// How far its disk is behind, where that is written in the order of its flushes.
+    fn behind(&self) -> Option<String> {
+        Some(self.ordered.as_ref()?.text(&self.name))
     }
 
     /// How far a drain is, when there is one.

@@ -20,6 +20,7 @@ mod logging;
 mod membership;
 mod metrics;
 mod migrating;
+mod ordered;
 mod pairs;
 mod postgres;
 mod reconnecting;

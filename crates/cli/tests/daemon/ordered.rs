@@ -1,0 +1,208 @@
+//! A disk that is written in the order of its guest's flushes (guarantee 11): the daemon is killed at any moment, the cache SSD is gone, and the
+//! image with its redo log is a state of before, no older than was told.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use lode_nbd::{Command, CommandFlags};
+
+use crate::common::{Daemon, Numbers, Site, lode, lode_fails, lode_ok, pattern, version_of};
+
+const BLOCK: u64 = 4096;
+const BLOCKS: u64 = 2000;
+
+/// Of the first VM, in groups of 1 MiB.
+fn ordered_site(more: &str) -> Site {
+    let site = Site::new();
+    reconfigure(&site, |text| {
+        text.replacen(
+            "ssd = \"32MiB\"",
+            "ssd = \"32MiB\"\nwriteback = { ordered = true, group = \"1MiB\" }",
+            1,
+        )
+        .replacen("/vm1.img\" }", &format!("/vm1.img\"{more} }}"), 1)
+    });
+    site
+}
+
+fn reconfigure(site: &Site, change: impl FnOnce(String) -> String) {
+    let path = site.path("test.toml");
+    let before = std::fs::read_to_string(&path).unwrap();
+    let after = change(before.clone());
+    assert_ne!(before, after);
+    std::fs::write(path, after).unwrap();
+}
+
+/// One write after the other, so that a state is told by the latest of its writes.
+struct Guest {
+    numbers: Numbers,
+    /// Which block each write was to; the first is 1.
+    writes: Vec<u64>,
+    acknowledged: u64,
+    /// What was acknowledged at a moment.
+    moments: Vec<(Instant, u64)>,
+}
+
+impl Guest {
+    fn write_until_killed(&mut self, daemon: Daemon<'_>, life: Duration) -> Instant {
+        let mut client = daemon.client("vm1");
+        let begin = Instant::now();
+        while begin.elapsed() < life {
+            let block =
+                if self.numbers.below(3) == 0 { self.numbers.below(64) } else { self.numbers.below(BLOCKS) };
+            self.writes.push(block);
+            let version = self.writes.len() as u64;
+            let bytes = pattern(block * BLOCK, version, BLOCK as usize);
+            client.ask(Command::Write, block * BLOCK, BLOCK as u32, false, &bytes).unwrap().unwrap();
+            self.acknowledged = version;
+            self.moments.push((Instant::now(), version));
+            if self.numbers.below(20) == 0 {
+                client.ask(Command::Flush, 0, 0, false, &[]).unwrap().unwrap();
+            }
+        }
+        // One more that is not waited for.
+        self.writes.push(7);
+        let bytes = pattern(7 * BLOCK, self.writes.len() as u64, BLOCK as usize);
+        client.send(Command::Write, 7 * BLOCK, BLOCK as u32, CommandFlags::NONE, &bytes);
+        daemon.kill();
+        Instant::now()
+    }
+
+    /// The latest write of the state that an image is; it has to be a state.
+    fn state_of(&self, image: &[u8]) -> u64 {
+        let block_of = |at: u64| &image[(at * BLOCK) as usize..((at + 1) * BLOCK) as usize];
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        let version = |at| if is_zero(block_of(at)) { 0 } else { version_of(block_of(at)) };
+        let latest = (0..BLOCKS).map(version).max().unwrap();
+        let mut expected: HashMap<u64, u64> = HashMap::new();
+        for (at, &block) in self.writes.iter().enumerate().take(latest as usize) {
+            expected.insert(block, at as u64 + 1);
+        }
+        for block in 0..BLOCKS {
+            let wanted = expected.get(&block).copied().unwrap_or(0);
+            assert_eq!(version(block), wanted, "block {block} of a state of write {latest}");
+            if wanted > 0 {
+                assert_eq!(block_of(block), pattern(block * BLOCK, wanted, BLOCK as usize), "block {block}");
+            }
+        }
+        latest
+    }
+}
+
+fn new_guest() -> Guest {
+    Guest { numbers: Numbers(0x1357_9bdf), writes: Vec::new(), acknowledged: 0, moments: Vec::new() }
+}
+
+#[test]
+fn g11_an_image_alone_is_a_state_of_before() {
+    // So slow that kills come while groups are written.
+    let site = ordered_site(", delay = \"hdd\"");
+    let mut guest = new_guest();
+    let mut applied = 0;
+    for life_ms in [300, 2300, 2600, 3900] {
+        let killed = guest.write_until_killed(site.serve_up(), Duration::from_millis(life_ms));
+        let copy = [".img", ".img.redo"].map(|ending| site.text(&format!("copy{ending}")));
+        std::fs::copy(site.path("vm1.img"), &copy[0]).unwrap();
+        std::fs::copy(site.path("vm1.img.redo"), &copy[1]).unwrap();
+        let told = lode_ok(&["recover", "--json", &copy[0]]);
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        applied += told["applied_blocks"].as_u64().unwrap();
+        let state = guest.state_of(&std::fs::read(&copy[0]).unwrap());
+        // Groups end within two seconds, and take a few to a disk that is so slow.
+        const MOST_BEHIND: Duration = Duration::from_secs(20);
+        let old = guest.moments.iter().filter(|(at, _)| killed.duration_since(*at) > MOST_BEHIND);
+        assert!(state >= old.map(|&(_, version)| version).max().unwrap_or(0), "state of write {state}");
+        // Again changes nothing.
+        let again: serde_json::Value =
+            serde_json::from_str(&lode_ok(&["recover", "--json", &copy[0]])).unwrap();
+        assert_eq!((again["applied_blocks"].as_u64(), &again["group"]), (Some(0), &told["group"]));
+        // With its SSD the disk goes on as if nothing had been.
+        let daemon = site.serve_up();
+        let bytes = daemon.client("vm1").read(0, (BLOCKS * BLOCK) as u32);
+        assert!(guest.state_of(&bytes) >= guest.acknowledged);
+        let state = guest.state_of(&bytes);
+        guest.writes.truncate(state as usize);
+        daemon.kill();
+    }
+    assert!(
+        guest.acknowledged > 100 && applied > 0,
+        "{} writes, {applied} blocks applied",
+        guest.acknowledged
+    );
+}
+
+#[test]
+fn g11_a_disk_goes_on_without_its_ssd() {
+    let site = ordered_site("");
+    let mut guest = new_guest();
+    guest.write_until_killed(site.serve_up(), Duration::from_millis(2500));
+    std::fs::remove_file(site.path("ssd.img")).unwrap();
+    site.lose_memory();
+    let said = lode_ok(&["recover", &site.text("vm1.img")]);
+    assert!(said.contains("is the state of group"), "{said}");
+    let state = guest.state_of(&std::fs::read(site.path("vm1.img")).unwrap());
+    assert!(state > 0);
+    let told: serde_json::Value =
+        serde_json::from_str(&lode_ok(&["recover", "--json", &site.text("vm1.img")])).unwrap();
+    let cache = told["cache"].as_str().unwrap();
+    // A new SSD is another cache, which is told that the lost one is gone for good.
+    lode_ok(&["format", &site.text("ssd.img"), "--create", "128MiB"]);
+    std::fs::remove_file(site.path("state/test.state")).ok();
+    let refused = site.serve_fails();
+    assert!(refused.contains("lost_caches") && refused.contains(cache), "{refused}");
+    reconfigure(&site, |text| format!("{text}\n[danger_zone]\nlost_caches = [\"{cache}\"]\n"));
+    let daemon = site.serve_up();
+    let mut client = daemon.client("vm1");
+    assert_eq!(guest.state_of(&client.read(0, (BLOCKS * BLOCK) as u32)), state);
+    client.write(0, &[9; BLOCK as usize]);
+    client.flush();
+    drop(client);
+    daemon.stop();
+}
+
+/// How far it is behind is told, and a stop with a drain leaves a disk that has everything and an empty log.
+#[test]
+fn how_far_the_disk_is_behind_is_told() {
+    let site = ordered_site("");
+    let daemon = site.serve_up();
+    let mut client = daemon.client("vm1");
+    let image = || std::fs::read(site.path("vm1.img")).unwrap();
+    client.write(0, &[5; 8192]);
+    let ordered = |daemon: &Daemon<'_>| daemon.status()["vms"][0]["ordered"].clone();
+    assert_eq!(ordered(&daemon)["max_lag_s"], 30);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // Nobody flushes, and a group is written all the same.
+    while ordered(&daemon)["group"] == 0 {
+        assert!(Instant::now() < deadline, "{}", daemon.status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    while ordered(&daemon)["behind_bytes"] != 0 || image()[..8192] != [5; 8192] {
+        assert!(Instant::now() < deadline, "{}", daemon.status());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let text = lode_ok(&["status", &site.text("test.toml")]);
+    assert!(text.contains("vm1: the backing disk has everything"), "{text}");
+    client.ask(Command::Trim, 0, 4096, false, &[]).unwrap().unwrap();
+    client.write(1 << 20, &[6; 4096]);
+    drop(client);
+    daemon.stop_drained();
+    assert_eq!(image()[1 << 20..][..4096], [6; 4096]);
+    let said = lode_ok(&["recover", &site.text("vm1.img")]);
+    assert!(said.contains("0 blocks came from its redo log"), "{said}");
+    assert!(lode_fails(&["recover", &site.text("vm2.img")]).contains("no redo log"));
+    // Served otherwise, it needs no log.
+    reconfigure(&site, |text| text.replacen("writeback = { ordered = true, group = \"1MiB\" }", "", 1));
+    let daemon = site.serve_up();
+    // It is served once what it needs was recovered.
+    drop(daemon.client("vm1"));
+    assert!(!site.path("vm1.img.redo").exists());
+    assert_eq!(daemon.status()["vms"][0]["ordered"], serde_json::Value::Null);
+    let reload = |site: &Site| lode(&["reload", &site.text("test.toml")]);
+    reconfigure(&site, |text| {
+        text.replacen("ssd = \"32MiB\"", "ssd = \"32MiB\"\nwriteback = \"ordered\"", 1)
+    });
+    let refused = reload(&site);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("writeback of VM vm1"), "{said}");
+    daemon.stop();
+}
