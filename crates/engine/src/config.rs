@@ -1,6 +1,6 @@
 //! What an engine is made for.
 
-use lode_policy::Quota;
+use lode_policy::{Quota, WriteBudget};
 use lode_types::{BlockSize, Level};
 
 use crate::background::WriteBackLimits;
@@ -30,6 +30,9 @@ pub struct EngineConfig {
     pub ssd_is_pair: bool,
     /// The backing disk is written in the order of the guest's flushes, by way of a redo log beside it; none: as it comes.
     pub ordered: Option<OrderedConfig>,
+    /// What the host allows to be written to the SSD, beside what the scheme's own settings do; see
+    /// [`crate::Engine::set_host_budget`].
+    pub host_budget: WriteBudget,
     /// First byte of the volume's places on the read SSD, for a share of which it is looked at.
     pub read_ssd_start_bytes: u64,
 }
@@ -54,6 +57,7 @@ impl EngineConfig {
             scrub_ticks: None,
             ssd_is_pair: false,
             ordered: None,
+            host_budget: WriteBudget::Any,
             read_ssd_start_bytes: 0,
         }
     }

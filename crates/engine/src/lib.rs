@@ -51,6 +51,7 @@ mod switch;
 mod switching;
 mod volume;
 mod waiting;
+mod wear;
 mod write_around;
 mod written;
 
@@ -68,3 +69,4 @@ pub use memory::Memory;
 pub use ordered::{Behind, OrderedConfig};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};
 pub use space::{SpaceAnswer, SpaceRequest};
+pub use wear::SsdWriteUse;

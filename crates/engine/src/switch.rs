@@ -1,7 +1,7 @@
 //! What a switch to another scheme is made of: the scheme that is to decide, who has the blocks that it is asked about, and what
 //! it begins with. It must not know the engine, which carries the switch out (`switching`).
 
-use lode_policy::{Quota, SchemeInfo, Settings};
+use lode_policy::{Quota, Scheme, SchemeInfo, Settings};
 use lode_types::Level;
 
 use crate::config::EngineConfig;
@@ -49,5 +49,10 @@ pub(crate) fn build_front(settings: &Settings, config: &EngineConfig, levels: &L
     // What an SSD has is what there is: where levels are divided, more may come.
     let first_share = used(uses, levels.share_in_force(config));
     let largest = used(uses, config.largest_share.unwrap_or(config.share));
-    Front::new(lode_policy::build(settings, largest, first_share), uses, config)
+    let settings = settings.clone().for_blocks(config.block);
+    let mut scheme = lode_policy::build(&settings, largest, first_share);
+    if let Some(budgeting) = scheme.budgeting() {
+        budgeting.set_host_budget(config.host_budget);
+    }
+    Front::new(scheme, uses, config)
 }

@@ -99,7 +99,7 @@ pub fn miniature(
     if options.rate < 1.0 {
         info.check_sample(&options.settings).map_err(ReplayError::from)?;
     }
-    check_clock(&options.settings)?;
+    check_clock(info, &options.settings)?;
     // Every VM is followed by itself.
     info.check_alone(&options.settings).map_err(ReplayError::from)?;
     // Streams of blocks have lost who asks.
@@ -145,7 +145,8 @@ fn check_levels(info: &SchemeInfo, options: &MiniOptions) -> Result<(), PlanErro
 }
 
 /// Streams of blocks have lost their times, too.
-fn check_clock(settings: &Settings) -> Result<(), PlanError> {
+fn check_clock(info: &SchemeInfo, settings: &Settings) -> Result<(), PlanError> {
+    info.check_without_times(settings).map_err(ReplayError::from)?;
     if settings.values().any(|pair| pair == ("trigger", "time")) {
         return Err(PlanError::Request(format!(
             "A simulation of {} at many sizes has no times, which trigger=time counts; leave that away, or replay with \

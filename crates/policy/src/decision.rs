@@ -8,7 +8,8 @@ use serde::Serialize;
 const MOST: usize = 256;
 
 /// One scheme, or its settings, instead of another from now on. The figures are of shadows on a sample of the blocks, for each
-/// request, on average of some time, the later counting more.
+/// request, on average of some time, the later counting more; none where it was not chosen by them, but because there is a budget of
+/// SSD writes now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decision {
     /// Block accesses of the VM up to then.
@@ -18,13 +19,13 @@ pub struct Decision {
     /// Which one decides.
     pub to: String,
     /// Time of a request with the former, in microseconds.
-    pub from_latency_us: f64,
+    pub from_latency_us: Option<f64>,
     /// Time of a request with the latter, in microseconds.
-    pub to_latency_us: f64,
+    pub to_latency_us: Option<f64>,
     /// Blocks written to the SSD for a request with the former.
-    pub from_ssd_writes: f64,
+    pub from_ssd_writes: Option<f64>,
     /// Blocks written to the SSD for a request with the latter.
-    pub to_ssd_writes: f64,
+    pub to_ssd_writes: Option<f64>,
 }
 
 /// The latest decisions.

@@ -11,6 +11,8 @@
 
 mod counters;
 mod decision;
+#[macro_use]
+mod dispatch;
 mod effect;
 mod geometry;
 mod growth;
@@ -47,7 +49,7 @@ pub use of_sized::OfSized;
 pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 pub use quota::Quota;
 pub use registry::{AnyScheme, SchemeInfo, build, build_with_future, schemes as all_schemes};
-pub use scheme::{AccessSink, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
-pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED, nearest_name};
+pub use scheme::{AccessSink, Budgeting, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
+pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED, WriteBudget, nearest_name};
 pub use sizer::{AccessTimes, Sizer, Tenant};
 pub use tracked::{most_memory_bytes, most_memory_bytes_of_all};

@@ -84,6 +84,17 @@ impl SchemeInfo {
         (self.disk)(settings, disk_blocks)
     }
 
+    /// Refuses settings that count what is done in a time, for requests that have none.
+    ///
+    /// # Errors
+    /// [`SettingError::NeedsTimes`].
+    pub fn check_without_times(&self, settings: &Settings) -> Result<(), SettingError> {
+        match settings.needs_times() {
+            Some((key, value)) => Err(SettingError::NeedsTimes { key, value: value.to_owned() }),
+            None => Ok(()),
+        }
+    }
+
     /// Fewest blocks of a level with which the scheme can work.
     pub fn least_blocks(&self, level: Level) -> u32 {
         self.least.of(level)

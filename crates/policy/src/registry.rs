@@ -1,18 +1,15 @@
 //! The table of schemes. A scheme that has its line here exists in replay, in simulation and in the daemon; what is asked of a
 //! scheme before it is built, it declares in its own `INFO`. This module must not know how any of them decides.
 
-use lode_types::{Access, BlockNo, Level, OriginFields};
+use lode_types::{Level, OriginFields};
 
-use crate::decision::Decisions;
-use crate::effect::{Sink, Slot};
 use crate::interval::Interval;
 use crate::needs::{Adjacency, RequestSource};
 use crate::next_uses::NextUses;
-use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::{AccessSink, Mirroring, Reissuing, Scheme, Sizing};
+use crate::scheme::Scheme;
 use crate::schemes::*;
-use crate::settings::{SettingError, SettingInfo, Settings, nearest_name};
+use crate::settings::{SettingError, SettingInfo, SettingKind, Settings, nearest_name};
 use crate::tracked::Footprint;
 
 /// What `lode schemes` says of a scheme, and how it is built.
@@ -154,6 +151,11 @@ impl SchemeInfo {
         self.tables.iter().flat_map(|table| table.iter())
     }
 
+    /// Whether it can hold to a budget of writes to the SSD.
+    pub fn holds_to_budgets(&self) -> bool {
+        self.setting_infos().any(|info| matches!(info.kind, SettingKind::Budget { .. }))
+    }
+
     /// Whether a setting exists only to reproduce other readings of the scheme's source.
     pub fn is_variant(&self, key: &str) -> bool {
         self.variants.contains(&key)
@@ -180,111 +182,4 @@ pub fn build_with_future(settings: &Settings, physical: Quota, quota: Quota, fut
     scheme
 }
 
-/// What is asked seldom is compiled here, once, and not for each sink of each user.
-impl AnyScheme {
-    fn discard_once(&mut self, block: BlockNo, mut sink: &mut dyn Sink) {
-        each!(self, scheme => scheme.discard(block, &mut sink))
-    }
-
-    fn resize_once(&mut self, quota: Quota, mut sink: &mut dyn Sink) {
-        each!(self, scheme => scheme.resize(quota, &mut sink))
-    }
-}
-
-impl Prefetch for AnyScheme {
-    #[inline]
-    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
-        each!(self, scheme => scheme.prefetch_index(blocks))
-    }
-
-    #[inline]
-    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
-        each!(self, scheme => scheme.prefetch_entries(blocks))
-    }
-
-    #[inline]
-    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
-        each!(self, scheme => scheme.prefetch_neighbours(blocks))
-    }
-}
-
-impl Scheme for AnyScheme {
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        each!(self, scheme => scheme.access(access, sink))
-    }
-
-    #[inline]
-    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
-        each!(self, scheme => scheme.access_prefetched(access, hint, sink))
-    }
-
-    fn access_batch<'a, W: AccessSink>(
-        &mut self,
-        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
-        sink: &mut W,
-    ) {
-        each!(self, scheme => scheme.access_batch(accesses, sink))
-    }
-
-    fn set_next_uses(&mut self, future: &NextUses) {
-        each!(self, scheme => scheme.set_next_uses(future))
-    }
-
-    #[inline]
-    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
-        each!(self, scheme => scheme.end_request(now_ns, sink))
-    }
-
-    fn end_host_interval<S: Sink>(&mut self, sink: &mut S) {
-        each!(self, scheme => scheme.end_host_interval(sink))
-    }
-
-    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        self.discard_once(block, sink);
-    }
-
-    fn forget(&mut self, level: Level, block: BlockNo) {
-        each!(self, scheme => scheme.forget(level, block))
-    }
-
-    fn cleaned(&mut self, block: BlockNo) {
-        each!(self, scheme => scheme.cleaned(block))
-    }
-
-    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        each!(self, scheme => scheme.restore(block, dirty))
-    }
-
-    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
-        self.resize_once(quota, sink);
-    }
-
-    fn quota(&self) -> Quota {
-        each!(self, scheme => scheme.quota())
-    }
-
-    fn resident_blocks(&self, level: Level) -> u32 {
-        each!(self, scheme => scheme.resident_blocks(level))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        each!(self, scheme => scheme.memory_bytes())
-    }
-
-    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
-        each!(self, scheme => scheme.sizing())
-    }
-
-    fn mirroring(&self) -> Option<&dyn Mirroring> {
-        each!(self, scheme => scheme.mirroring())
-    }
-
-    fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
-        each!(self, scheme => scheme.reissuing())
-    }
-
-    fn decisions(&self) -> Option<&Decisions> {
-        each!(self, scheme => scheme.decisions())
-    }
-}
+dispatch_scheme!(AnyScheme, each);

@@ -9,6 +9,7 @@ use crate::next_uses::NextUses;
 use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
 use crate::request_oriented::{Admission, SubmittedWrite, Verdict, WriteId};
+use crate::settings::WriteBudget;
 
 /// What one VM could use of a level in the window that just ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -83,6 +84,16 @@ pub trait AccessSink: Sink {
 pub trait Sizing {
     /// Closes the sizing window and says what the VM could have used of each of [`Level::SIZED`].
     fn demand(&mut self, points: Points) -> [LevelDemand; 2];
+}
+
+/// Of schemes that hold what they write to the SSD to a budget.
+pub trait Budgeting {
+    /// What the host allows from now on, beside what the scheme's own setting does.
+    fn set_host_budget(&mut self, budget: WriteBudget);
+
+    /// Blocks that were worth a write to the SSD at the price that there is without a budget, written or not, since the scheme
+    /// began or chose another one; 0 where that is not known.
+    fn wanted_blocks(&mut self) -> u64;
 }
 
 /// Of schemes that keep every dirty block on two devices.
@@ -187,6 +198,11 @@ pub trait Scheme: Prefetch {
 
     /// The scheme, where it measures what its VM could use.
     fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        None
+    }
+
+    /// The scheme, where it holds to budgets of SSD writes.
+    fn budgeting(&mut self) -> Option<&mut dyn Budgeting> {
         None
     }
 

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use lode_types::{BlockSize, parse_daily_bytes};
+
 /// The setting that says whether shares follow demand, where a scheme has it.
 pub(crate) const SIZING: &str = "sizing";
 
@@ -45,6 +47,40 @@ pub enum SettingKind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
+    /// Blocks for each hundred block accesses, up to so many; or a size for each day (see [`WriteBudget`]).
+    Budget {
+        /// Most blocks.
+        max: f64,
+    },
+}
+
+/// How many blocks may be written to an SSD.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WriteBudget {
+    /// Any number.
+    Any,
+    /// So many for each block access.
+    PerAccess(f64),
+    /// So many for each day.
+    PerDay(f64),
+}
+
+/// Bytes for each day, or blocks for each hundred accesses; none for a text that is neither.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum BudgetText {
+    Daily(u64),
+    Percent(f64),
+}
+
+impl BudgetText {
+    fn parse(text: &str, max: f64) -> Option<BudgetText> {
+        match parse_daily_bytes(text) {
+            Ok(bytes) => Some(BudgetText::Daily(bytes)),
+            Err(_) => {
+                text.parse().ok().filter(|percent| (0.0..=max).contains(percent)).map(BudgetText::Percent)
+            }
+        }
+    }
 }
 
 impl std::fmt::Display for SettingKind {
@@ -58,6 +94,9 @@ impl std::fmt::Display for SettingKind {
             }
             SettingKind::Number { min, max } => write!(f, "a number from {min} to {max}"),
             SettingKind::Choice(words) => f.write_str(&words.join("|")),
+            SettingKind::Budget { max } => {
+                write!(f, "a number from 0 to {max}, or a size for each day such as 50GiB/day")
+            }
         }
     }
 }
@@ -105,6 +144,11 @@ impl SettingInfo {
         words: &'static [&'static str],
     ) -> SettingInfo {
         SettingInfo::new(key, default, SettingKind::Choice(words))
+    }
+
+    /// A [`SettingKind::Budget`].
+    pub const fn budget(key: &'static str, default: &'static str, max: f64) -> SettingInfo {
+        SettingInfo::new(key, default, SettingKind::Budget { max })
     }
 
     /// What it does.
@@ -206,6 +250,17 @@ pub enum SettingError {
         /// The value with which it does not.
         without: &'static str,
     },
+    /// A setting counts what is done in a time, and the requests have none.
+    #[error(
+        "Setting {key}={value} counts what is written in a day, and these requests have no times; set {key} to blocks for each \
+         hundred block accesses, such as {key}=10"
+    )]
+    NeedsTimes {
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        value: String,
+    },
     /// The scheme and the levels given to it do not fit each other.
     #[error("{0}")]
     Levels(String),
@@ -232,12 +287,13 @@ pub struct Settings {
     values: BTreeMap<&'static str, String>,
     /// Keys of those that were set, also to their default.
     given: BTreeSet<&'static str>,
+    block: BlockSize,
 }
 
 /// Two are equal when a scheme cannot tell them apart, whether a value was given or is the default.
 impl PartialEq for Settings {
     fn eq(&self, other: &Settings) -> bool {
-        self.scheme == other.scheme && self.values == other.values
+        self.scheme == other.scheme && self.values == other.values && self.block == other.block
     }
 }
 
@@ -246,7 +302,14 @@ impl Settings {
     pub fn new(scheme: &'static str, tables: &[&'static [SettingInfo]]) -> Settings {
         let infos: Vec<_> = tables.iter().flat_map(|table| table.iter()).collect();
         let values = infos.iter().map(|info| (info.key, info.default.to_owned())).collect();
-        Settings { scheme, listed_by: "`lode schemes`", infos, values, given: BTreeSet::new() }
+        let (given, block) = (BTreeSet::new(), BlockSize::KIB_4);
+        Settings { scheme, listed_by: "`lode schemes`", infos, values, given, block }
+    }
+
+    /// The same for blocks of this size, which are of 4 KiB unless it is said.
+    pub fn for_blocks(mut self, block: BlockSize) -> Settings {
+        self.block = block;
+        self
     }
 
     /// The same, where another command than `lode schemes` lists them.
@@ -273,6 +336,7 @@ impl Settings {
             }
             SettingKind::Number { min, max } => value.parse().is_ok_and(|n: f64| (min..=max).contains(&n)),
             SettingKind::Choice(words) => words.contains(&value),
+            SettingKind::Budget { max } => BudgetText::parse(value, max).is_some(),
         };
         if !fits {
             let expected = info.kind.to_string();
@@ -309,6 +373,22 @@ impl Settings {
         self.text(key).parse().expect("checked when it was set")
     }
 
+    /// The value of a budget that the scheme declared.
+    pub fn budget(&self, key: &str) -> WriteBudget {
+        match BudgetText::parse(self.text(key), f64::INFINITY).expect("checked when it was set") {
+            BudgetText::Percent(0.0) => WriteBudget::Any,
+            BudgetText::Percent(percent) => WriteBudget::PerAccess(percent / 100.0),
+            BudgetText::Daily(bytes) => WriteBudget::PerDay(bytes as f64 / self.block.bytes() as f64),
+        }
+    }
+
+    /// The setting that counts bytes for each day, if one does: requests without times mean nothing to it.
+    pub(crate) fn needs_times(&self) -> Option<(&'static str, &str)> {
+        let counts_days = |info: &&&SettingInfo| matches!(info.kind, SettingKind::Budget { .. });
+        let mut budgets = self.infos.iter().filter(counts_days).map(|info| (info.key, self.text(info.key)));
+        budgets.find(|(key, _)| matches!(self.budget(key), WriteBudget::PerDay(_)))
+    }
+
     /// Whether an `on|off` setting is on.
     pub fn is_on(&self, key: &str) -> bool {
         self.text(key) == ON
@@ -325,10 +405,20 @@ impl Settings {
     pub fn for_sample(&self, rate: f64) -> Settings {
         let mut scaled = self.clone();
         for info in &self.infos {
-            if let SettingKind::Scaled { min, max } = info.kind {
-                let requests = (self.integer(info.key) as f64 * rate).round() as u64;
-                scaled.values.insert(info.key, requests.clamp(min, max).to_string());
-            }
+            let value = match info.kind {
+                SettingKind::Scaled { min, max } => {
+                    let requests = (self.integer(info.key) as f64 * rate).round() as u64;
+                    requests.clamp(min, max).to_string()
+                }
+                SettingKind::Budget { max } => match BudgetText::parse(self.text(info.key), max) {
+                    Some(BudgetText::Daily(bytes)) => {
+                        format!("{}/day", ((bytes as f64 * rate).round() as u64).max(1))
+                    }
+                    _ => continue,
+                },
+                _ => continue,
+            };
+            scaled.values.insert(info.key, value);
         }
         scaled
     }

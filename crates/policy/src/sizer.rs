@@ -14,14 +14,16 @@ use crate::registry::SchemeInfo;
 use crate::scheme::{LevelDemand, Points, Scheme};
 use crate::settings::{OFF, ON, SIZING, SettingInfo, Settings};
 
-/// The settings of every scheme whose shares follow demand.
+/// Whether a scheme's shares follow demand.
+pub(crate) const SIZED: SettingInfo = SettingInfo::choice(SIZING, ON, &[ON, HOST, OFF])
+    .about(
+        "on: shares follow the demand of each sizing interval; host: they follow as a host divides its \
+         levels while it serves; off: every VM keeps the share it starts with, in a replay an equal one",
+    )
+    .source("ETICA 4.3; host: ours");
+
+/// How they do.
 pub(crate) static SETTINGS: &[SettingInfo] = &[
-    SettingInfo::choice(SIZING, ON, &[ON, HOST, OFF])
-        .about(
-            "on: shares follow the demand of each sizing interval; host: they follow as a host divides its \
-             levels while it serves; off: every VM keeps the share it starts with, in a replay an equal one",
-        )
-        .source("ETICA 4.3; host: ours"),
     SettingInfo::integer("min_blocks", "0", 0, 1 << 30)
         .about("blocks of each level that every VM keeps, demand or not")
         .source("ours; ppc_literal needs at least 1"),

@@ -54,6 +54,11 @@ pub trait RequestStream {
     /// What all traces tell of who asks.
     fn origins(&self) -> OriginFields;
 
+    /// Whether every trace has times.
+    fn has_times(&self) -> bool {
+        InputReport::all_have_times(&self.inputs())
+    }
+
     /// What the user should hear of the way the traces fit together; complete at the end.
     fn warnings(&self) -> Vec<String>;
 }
@@ -167,6 +172,9 @@ pub fn replay_with_future<S: RequestStream>(
     let first = source.next_batch(&mut batch);
     let info = SchemeInfo::find(options.settings.scheme())?;
     info.check_origins(&options.settings, source.origins(), RequestSource::Trace)?;
+    if !source.has_times() {
+        info.check_without_times(&options.settings)?;
+    }
     let mut run = ReplayRun::new(options, known_vms.unwrap_or_else(|| source.vm_names().len()), future)?;
     first?;
     while !batch.is_empty() {
@@ -242,7 +250,8 @@ impl ReplayRun {
 
 /// Makes the schemes of the VMs, which are asked for in the order of their numbers.
 fn builder(options: &Options, future: Option<Future>) -> impl Fn(Quota) -> AnyScheme + 'static {
-    let (settings, physical, shares) = (options.settings.clone(), options.physical, options.shares.clone());
+    let settings = options.settings.clone().for_blocks(options.block_size);
+    let (physical, shares) = (options.physical, options.shares.clone());
     let made = Cell::new(0);
     move |share| {
         let vm = made.replace(made.get() + 1);

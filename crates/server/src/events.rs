@@ -28,6 +28,8 @@ pub(crate) enum EventKind {
     Share,
     /// A VM's share would change if the host did as demands say.
     Advice,
+    /// What a VM may write to the SSD changes, or the host's budget cannot be kept.
+    Budget,
     /// A setting changed.
     Setting,
 }

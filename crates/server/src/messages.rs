@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::mpsc::SyncSender;
 
-use lode_engine::SpaceAnswer;
+use lode_engine::{SpaceAnswer, SsdWriteUse};
 use lode_nbd::{ExportInfo, Negotiated};
-use lode_policy::{LevelDemand, Quota, Settings};
+use lode_policy::{LevelDemand, Quota, Settings, WriteBudget};
 use rustix::fd::OwnedFd;
 
 use crate::config::{Limits, Period, VmConfig, WriteBack};
@@ -41,6 +41,10 @@ pub(crate) enum ToShard {
     Change(Vec<(usize, LiveKeys)>),
     /// End an interval of the host: what every volume could have used in it.
     Measure(SyncSender<Vec<(usize, Measured)>>),
+    /// What every volume wrote to the SSD.
+    SsdWrites(SyncSender<Vec<(usize, SsdWriteUse)>>),
+    /// What volumes may write to the SSD from now on.
+    Budgets(Vec<(usize, WriteBudget)>),
     /// New shares; answered with what every volume of the shard holds then.
     Shares {
         shares: Vec<(usize, Quota)>,

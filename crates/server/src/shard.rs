@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
+use lode_engine::SsdWriteUse;
 use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
 use lode_nbd::{ReplyEncoder, Transmission};
+use lode_policy::WriteBudget;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use slab::Slab;
 
@@ -263,6 +265,10 @@ impl Shard {
                         volumes.map(|at| (at, self.with_volume(at, Volume::measure).unwrap_or_default()));
                     let _ = answer.try_send(measured.collect());
                 }
+                ToShard::SsdWrites(answer) => {
+                    let _ = answer.try_send(self.ssd_writes());
+                }
+                ToShard::Budgets(budgets) => self.set_budgets(budgets),
                 ToShard::Shares { shares, answer } => {
                     for (at, share) in shares {
                         self.with_volume(at, |volume| volume.set_share(share));
@@ -293,6 +299,18 @@ impl Shard {
                 }
                 ToShard::Stop { drain } => self.begin_stop(drain),
             }
+        }
+    }
+
+    /// What every volume has written to the SSD.
+    fn ssd_writes(&mut self) -> Vec<(usize, SsdWriteUse)> {
+        let volumes = self.volumes.numbers().into_iter();
+        volumes.map(|at| (at, self.guard(at, Volume::ssd_write_use).unwrap_or_default())).collect()
+    }
+
+    fn set_budgets(&mut self, budgets: Vec<(usize, WriteBudget)>) {
+        for (at, budget) in budgets {
+            self.guard(at, |volume| volume.set_host_budget(budget));
         }
     }
 

@@ -28,7 +28,7 @@ use crate::read_ssd::ReadSsd;
 use crate::records::{Records, records_bytes};
 use crate::redo::{self, OpenRedo};
 use crate::shared::{Disks, DisksOf};
-use crate::sharing::Started;
+use crate::sharing::{Started, first_budget};
 use crate::sidecar::claims::{Checked, Claims};
 use crate::ssd::{FoundSsd, OpenSsd, SsdMedia};
 use crate::status::ShmView;
@@ -446,6 +446,7 @@ pub(crate) fn engine_config(
     config.ordered = vm.write_back.ordered(block.bytes()).filter(|_| vm.is_ordered());
     config.scrub_ticks = vm.scrub.ticks();
     config.ssd_is_pair = host.ssd.as_ref().is_some_and(|ssd| ssd.mirror.is_some());
+    config.host_budget = first_budget(host, vm, block);
     Ok(config)
 }
 

@@ -6,6 +6,7 @@ mod devices;
 mod failing;
 mod membership;
 mod migration;
+mod wear;
 
 use std::collections::VecDeque;
 use std::ops::Range;

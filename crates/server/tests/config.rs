@@ -89,6 +89,33 @@ fn what_is_not_said_has_a_default() {
     assert_eq!(config.limits.connections, lode_server::config::DEFAULT_LIMITS.connections);
 }
 
+#[test]
+fn a_host_has_a_budget_of_ssd_writes_where_a_vm_can_hold_to_it() {
+    let text = |host: &str, scheme: &str| {
+        format!(
+            "name = \"a\"\n[ssd]\npath = \"/ssd\"\n[host]\n{host}\n[[vm]]\nname = \"v\"\nbacking = {{ path = \"/d\" }}\n\
+             ssd = \"1GiB\"\nlisten = [\"unix:/s\"]\n{scheme}"
+        )
+    };
+    let budget = |text: &str| parse(text).map(|config| config.host.ssd_writes.map(|daily| daily.0));
+    let auto = "scheme = \"auto\"";
+    assert_eq!(budget(&text("ssd_writes = \"50GiB/day\"", auto)).unwrap(), Some(50 << 30));
+    assert_eq!(budget(&text("", "")).unwrap(), None);
+    for (host, scheme, words) in [
+        ("ssd_writes = \"50GiB\"", "", "such as 50GiB/day"),
+        ("ssd_writes = \"0/day\"", "", "above 0"),
+        ("ssd_writes = 5", "", "expected a string"),
+        ("ssd_writes = \"50GiB/day\"", "scheme = \"lru\"", "no VM has a scheme that can hold to that"),
+    ] {
+        let error = budget(&text(host, scheme)).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+    let without_ssd = text("ssd_writes = \"1GiB/day\"", "")
+        .replace("[ssd]\npath = \"/ssd\"\n", "")
+        .replace("ssd = \"1GiB\"\n", "");
+    assert!(budget(&without_ssd).unwrap_err().contains("no [ssd] section"));
+}
+
 /// Each change of the good configuration is refused, at the line given, in words that name the key.
 #[test]
 fn mistakes_are_named_with_file_and_line() {

@@ -2,7 +2,7 @@
 
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_engine::{EngineConfig, OrderedConfig};
-use lode_policy::{Quota, SchemeInfo};
+use lode_policy::{Quota, SchemeInfo, WriteBudget};
 use lode_types::{BlockSize, Level};
 
 use crate::{Crash, Faults, Machine, Plan, World};
@@ -26,6 +26,7 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         scrub_ticks: None,
         ssd_is_pair: false,
         ordered: None,
+        host_budget: WriteBudget::Any,
         read_ssd_start_bytes: 0,
     };
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);

@@ -27,7 +27,7 @@ pub use planted::planted;
 pub use pool::pool_bytes;
 pub use request::{RequestOp, TraceRequest};
 pub use rng::{Rng, mix};
-pub use size::{SizeError, parse_size, show_size};
+pub use size::{SizeError, parse_daily_bytes, parse_size, show_size};
 pub use span::{BlockRange, BlockSize, BlockSizeError, blocks_of};
 
 /// Bytes of one sector, the smallest unit a guest may address.

@@ -2,7 +2,8 @@
 //!
 //! A size is a whole number, alone for bytes or with one of the units B, KiB, MiB, GiB and TiB. Every unit is a
 //! power of 1024. K, M, G and T are short for them, capitals and small letters are the same, and blanks may stand
-//! around number and unit. KB, MB and the like are refused, as they mean 1000 to some and 1024 to others.
+//! around number and unit. KB, MB and the like are refused, as they mean 1000 to some and 1024 to others. A rate is a size with
+//! `/day` behind it.
 
 use std::fmt;
 
@@ -15,6 +16,8 @@ pub enum SizeError {
     Malformed,
     /// 2^64 bytes or more.
     TooLarge,
+    /// A rate that does not say for which time, or is nothing.
+    NoRate,
 }
 
 impl fmt::Display for SizeError {
@@ -24,6 +27,7 @@ impl fmt::Display for SizeError {
                 "write a whole number of bytes, or one with KiB, MiB, GiB or TiB, such as 64MiB"
             }
             SizeError::TooLarge => "that is 2^64 bytes or more; write a smaller size",
+            SizeError::NoRate => "write a size above 0 for each day, such as 50GiB/day",
         })
     }
 }
@@ -44,6 +48,16 @@ pub fn parse_size(text: &str) -> Result<u64, SizeError> {
     // Digits alone fail to be a number only by being too many.
     let number: u64 = number.parse().map_err(|_| SizeError::TooLarge)?;
     number.checked_mul(1 << (10 * power)).ok_or(SizeError::TooLarge)
+}
+
+/// The bytes for each day that `text` stands for: `50GiB/day`. At least one.
+///
+/// # Errors
+/// As [`parse_size`].
+pub fn parse_daily_bytes(text: &str) -> Result<u64, SizeError> {
+    let size = text.trim_end().strip_suffix("/day").ok_or(SizeError::NoRate)?;
+    let bytes = parse_size(size)?;
+    if bytes == 0 { Err(SizeError::NoRate) } else { Ok(bytes) }
 }
 
 /// How many times 1024 a unit is; none means bytes.
@@ -123,6 +137,18 @@ mod tests {
             ["18446744073709551616", "16777216TiB", "99999999999999999999999K", "18014398509481984 KiB"]
         {
             assert_eq!(parse_size(text), Err(SizeError::TooLarge), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn rates_are_sizes_for_each_day() {
+        assert_eq!(parse_daily_bytes("50GiB/day"), Ok(50 << 30));
+        assert_eq!(parse_daily_bytes(" 4096 /day "), Ok(4096));
+        for text in ["50GiB", "50GiB/d", "0/day", "0 MiB/day", "50GiB/days", "/ day"] {
+            assert_eq!(parse_daily_bytes(text), Err(SizeError::NoRate), "{text:?}");
+        }
+        for text in ["/day", "50GB/day", "1.5GiB/day"] {
+            assert_eq!(parse_daily_bytes(text), Err(SizeError::Malformed), "{text:?}");
         }
     }
 

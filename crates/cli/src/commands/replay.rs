@@ -284,17 +284,19 @@ fn show_times(count: u64) -> String {
 }
 
 fn decision_text(decision: &Decision) -> String {
-    format!(
-        "  after {} block accesses {} instead of {}: {:.0} us a request instead of {:.0}, SSD writes {:.2} instead of {:.2}, \
-         by their shadows\n",
-        decision.block_accesses,
-        decision.to,
-        decision.from,
-        decision.to_latency_us,
-        decision.from_latency_us,
-        decision.to_ssd_writes,
-        decision.from_ssd_writes
-    )
+    let Decision { block_accesses, from, to, from_latency_us, to_latency_us, from_ssd_writes, to_ssd_writes } =
+        decision;
+    let mut text = format!("  after {block_accesses} block accesses {to} instead of {from}: ");
+    match (from_latency_us.zip(*to_latency_us), from_ssd_writes.zip(*to_ssd_writes)) {
+        (Some((from_us, to_us)), Some((from_writes, to_writes))) => {
+            text += &format!(
+                "{to_us:.0} us a request instead of {from_us:.0}, SSD writes {to_writes:.2} instead of {from_writes:.2}, by \
+                 their shadows\n"
+            );
+        }
+        _ => text += "it can hold to the budget of SSD writes\n",
+    }
+    text
 }
 
 /// At most two decimals, and none that are zero.

@@ -329,6 +329,35 @@ fn every_scheme_is_the_same_everywhere() {
     });
 }
 
+/// With a budget of so many blocks for each hundred accesses.
+#[test]
+fn auto_under_a_budget_is_the_same_everywhere() {
+    three_worlds_agree("auto", &[eventful("auto"), &["write_budget=20"]].concat(), TWO_LEVELS);
+}
+
+/// A budget for each day counts the time of the requests, which a replay and a simulation take from the trace. A daemon has a
+/// clock of its own.
+#[test]
+fn a_daily_budget_is_the_same_in_replay_and_simulation() {
+    let free = &[][..];
+    let held = &["write_budget=20GiB/day"][..];
+    for (all, disk_bytes) in requests(TWO_LEVELS) {
+        let site = Site::in_memory();
+        let mut written = [free, held].into_iter().map(|sets| {
+            let case = Case { scheme: "auto", sets, scale: TWO_LEVELS, all: &all, disk_bytes };
+            let replay = in_replay(&site, &case);
+            assert_eq!(
+                replay,
+                in_simulation(&case),
+                "{sets:?}: replay and simulation differ in {COUNTERS:?}"
+            );
+            replay[COUNTERS.iter().position(|known| *known == "/ssd_writes/total").unwrap()]
+        });
+        let (free, held) = (written.next().unwrap(), written.next().unwrap());
+        assert!(0 < held && held < free, "{held} of {free}");
+    }
+}
+
 #[test]
 fn request_oriented_is_the_same_everywhere() {
     // One request at a time gives nobody a reason to issue a write again.

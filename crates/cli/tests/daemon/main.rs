@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod allocation;
+mod budgets;
 mod bytes;
 mod checking;
 mod client;

@@ -9,6 +9,7 @@
 //! that is taken from a VM and given to nobody loses hits and gains nothing; and a level is only divided anew when that is worth
 //! it ([`HostOptions::least_gain`]).
 
+mod budget;
 mod level;
 mod step;
 mod tenants;
@@ -17,6 +18,7 @@ use lode_reuse::CurvePoint;
 use lode_reuse::sizing::Objective;
 use lode_types::Level;
 
+pub use self::budget::{BudgetDivision, Writer, divide_writes};
 pub(crate) use self::tenants::HostDivision;
 
 use crate::of_sized::OfSized;

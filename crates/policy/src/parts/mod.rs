@@ -50,6 +50,7 @@ macro_rules! forward_to_level {
     };
 }
 
+pub(crate) mod allowance;
 pub mod cut_off;
 pub mod distance_log;
 pub mod mapping;

@@ -11,7 +11,7 @@ use lode_types::BlockNo;
 use crate::settings::{SettingInfo, Settings};
 
 /// Word of the setting.
-const SAMPLED: &str = "sampled";
+pub(crate) const SAMPLED: &str = "sampled";
 
 /// Which blocks.
 pub(crate) const DISTANCES: SettingInfo = SettingInfo::choice("distances", "exact", &["exact", SAMPLED])

@@ -17,7 +17,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     name: "centaur-like",
     about: "one SSD level whose share follows reuse distances over all accesses, write-back",
     source: "Centaur: its abstract and ETICA's text; the rest recalled",
-    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY],
+    tables: &[mapping::SETTINGS, ssd_level::SETTINGS, OBJECTIVES, &[sizer::SIZED], sizer::SETTINGS, HISTORY],
     build: |settings, physical, quota| {
         AnyScheme::CentaurLike(Box::new(CentaurLike::new(settings, physical, quota)))
     },

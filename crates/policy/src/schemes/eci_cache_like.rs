@@ -43,7 +43,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     about: "one SSD level whose share follows useful reuse distances, write-back or read-only by how much \
             the VM overwrites",
     source: "ECI-Cache: its abstract and ETICA's text; the rest recalled",
-    tables: &[mapping::SETTINGS, SETTINGS, OBJECTIVES, sizer::SETTINGS, HISTORY],
+    tables: &[mapping::SETTINGS, SETTINGS, OBJECTIVES, &[sizer::SIZED], sizer::SETTINGS, HISTORY],
     build: |settings, physical, quota| {
         AnyScheme::EciCacheLike(Box::new(EciCacheLike::new(settings, physical, quota)))
     },

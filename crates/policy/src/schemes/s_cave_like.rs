@@ -26,7 +26,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     about: "one SSD level that grows by chunks where most of it is in use, and shrinks where least is; \
             write-through",
     source: "S-CAVE: its abstract and ETICA's text; the rest recalled",
-    tables: &[mapping::SETTINGS, SETTINGS, sizer::SETTINGS],
+    tables: &[mapping::SETTINGS, SETTINGS, &[sizer::SIZED], sizer::SETTINGS],
     build: |settings, physical, quota| {
         AnyScheme::SCaveLike(Box::new(SCaveLike::new(settings, physical, quota)))
     },

@@ -37,7 +37,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     name: "vcacheshare-like",
     about: "one SSD level whose share follows hit ratio and reuse intensity of the reads; write-around",
     source: "vCacheShare, recalled",
-    tables: &[mapping::SETTINGS, SETTINGS, sizer::SETTINGS, HISTORY],
+    tables: &[mapping::SETTINGS, SETTINGS, &[sizer::SIZED], sizer::SETTINGS, HISTORY],
     build: |settings, physical, quota| {
         AnyScheme::VCacheShareLike(Box::new(VCacheShareLike::new(settings, physical, quota)))
     },

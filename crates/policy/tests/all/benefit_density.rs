@@ -91,7 +91,8 @@ fn a_budget_is_held_in_every_window() {
                 driver.step(Step::EndRequest);
             }
             let written = driver.counters.ssd_writes.total();
-            let most = budget * 102 + 16;
+            // 2 %, and what 4 blocks and whole ones are beyond it where few are allowed.
+            let most = budget * 102 + 4;
             assert!(written - before <= most, "{} of {most} in window {window}", written - before);
             // More are wanted all the time.
             assert!(written - before >= budget * 80, "{} in window {window}", written - before);

@@ -441,6 +441,10 @@ fn any_value(kind: &SettingKind) -> BoxedStrategy<String> {
             prop_oneof![8 => inner, 1 => Just(min.to_string()), 1 => Just(max.to_string())].boxed()
         }
         SettingKind::Choice(words) => prop::sample::select(words).prop_map(str::to_owned).boxed(),
+        SettingKind::Budget { max } => {
+            let daily = (1..1u64 << 40).prop_map(|bytes| format!("{bytes}/day"));
+            prop_oneof![Just("0".to_owned()), (0.0..=max).prop_map(|n| n.to_string()), daily].boxed()
+        }
     }
 }
 

@@ -111,7 +111,9 @@ fn every_number_counts_less_means_the_same_or_is_refused() {
             unused.remove(setting.key);
             let is_scaled = match setting.kind {
                 SettingKind::Scaled { .. } => true,
-                SettingKind::Integer { .. } | SettingKind::Number { .. } => false,
+                SettingKind::Integer { .. } | SettingKind::Number { .. } | SettingKind::Budget { .. } => {
+                    false
+                }
                 SettingKind::Choice(_) => continue,
             };
             let ways = [is_scaled, is_same, is_refused(info, setting)];

@@ -34,5 +34,6 @@ mod tracked;
 mod two_level;
 mod two_q;
 mod vectors;
+mod write_budgets;
 mod write_cache;
 mod write_policies;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use lode_hardware::Host;
 use lode_policy::host::HostOptions;
-use lode_policy::{AccessTimes, OfSized, SchemeInfo};
+use lode_policy::{AccessTimes, OfSized, SchemeInfo, all_schemes};
 use lode_reuse::sizing::Objective;
 use lode_types::{BlockSize, Level};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::raw::Fault;
-use super::{Config, MAX_LEVEL_BYTES, Period, Size, VmConfig};
+use super::{Config, DailyBytes, MAX_LEVEL_BYTES, Period, Size, VmConfig};
 
 /// Seconds from one division to the next unless the configuration says otherwise (ETICA Fig. 15).
 pub const DEFAULT_INTERVAL_S: u64 = 600;
@@ -86,6 +86,8 @@ pub struct HostConfig {
     pub objective: Objective,
     /// Which only the objective `latency` looks at.
     pub devices: HostDevices,
+    /// What may be written to the cache SSD in a day; none: any amount.
+    pub ssd_writes: Option<DailyBytes>,
 }
 
 impl HostConfig {
@@ -172,6 +174,7 @@ pub(super) struct RawHost {
     rate: Option<Spanned<Size>>,
     objective: Option<Spanned<String>>,
     devices: Option<Spanned<RawDevices>>,
+    ssd_writes: Option<Spanned<DailyBytes>>,
 }
 
 #[derive(Deserialize)]
@@ -213,6 +216,11 @@ impl RawHost {
             let message = "The host has a cache SSD to divide, but there is no [ssd] section; add it";
             return Err(Fault::at(ssd.span(), message));
         }
+        if let Some(writes) = self.ssd_writes.as_ref().filter(|_| !has_ssd) {
+            let message =
+                "The host has a budget of writes to a cache SSD, but there is no [ssd] section; add it";
+            return Err(Fault::at(writes.span(), message));
+        }
         let bytes = OfSized::new([check_size("dram", self.dram)?, check_size("ssd", self.ssd)?]);
         let has_levels = bytes.iter().any(Option::is_some);
         let usual = if has_levels && !all_named { HostMode::Auto } else { HostMode::Fixed };
@@ -232,7 +240,9 @@ impl RawHost {
         };
         let objective = self.objective.map_or(Ok(Objective::SumHitRatio), |name| objective(&name))?;
         let devices = devices(self.devices)?;
-        Ok(HostConfig { mode: self.mode.unwrap_or(usual), bytes, interval, rate_bytes, objective, devices })
+        let ssd_writes = self.ssd_writes.map(Spanned::into_inner);
+        let mode = self.mode.unwrap_or(usual);
+        Ok(HostConfig { mode, bytes, interval, rate_bytes, objective, devices, ssd_writes })
     }
 }
 
@@ -392,6 +402,22 @@ pub(super) fn needs(scheme: &SchemeInfo, level: Level, key: &str, vm: &str) -> S
         scheme.name,
         level.name()
     )
+}
+
+/// That there is a VM that can be held to a host's budget of writes to the SSD.
+pub(super) fn check_budget(host: &HostConfig, vms: &[VmConfig]) -> Result<(), Fault> {
+    let Some(writes) = host.ssd_writes else { return Ok(()) };
+    let mut writers = vms.iter().filter(|vm| vm.scheme().levels.contains(&Level::Ssd)).peekable();
+    if writers.peek().is_none() || writers.any(|vm| vm.scheme().holds_to_budgets()) {
+        return Ok(());
+    }
+    let holding = all_schemes().iter().filter(|info| info.holds_to_budgets()).map(|info| info.name);
+    let message = format!(
+        "[host] allows {writes} to be written to the SSD with `ssd_writes`, and no VM has a scheme that can hold to that, so that they \
+         write what they write; give them one of {}, or take `ssd_writes` out",
+        holding.collect::<Vec<_>>().join(", ")
+    );
+    Err(Fault { at: None, message })
 }
 
 /// The sum of what these VMs have, which must be no more than the host has.

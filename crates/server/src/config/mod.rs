@@ -28,7 +28,7 @@ pub(crate) use edit::new_vm;
 pub(crate) use host::listed;
 pub use host::{DEFAULT_INTERVAL_S, DEFAULT_RATE_BYTES, HostConfig, HostDevices, HostMode, VmBounds};
 pub use listen::{Address, Listen};
-pub use units::Size;
+pub use units::{DailyBytes, Size};
 pub use write_back::{BackgroundConfig, OrderedKeys, Period, Share, WriteBack};
 
 use crate::error::{ServerError, ServerErrorKind};

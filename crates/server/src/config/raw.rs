@@ -12,7 +12,7 @@ use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
 
-use super::host::{RawHost, RawLevels, check_bounds, check_size, needs, share_out};
+use super::host::{RawHost, RawLevels, check_bounds, check_budget, check_size, needs, share_out};
 use super::listen::{RawControl, usual_control_mode};
 use super::ssd::{self, RawSsd};
 use super::{
@@ -194,6 +194,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
     };
     let (mut vms, sockets) = check_vms(raw.vm, &of_host)?;
     share_out(&host, &mut vms)?;
+    check_budget(&host, &vms)?;
     let metrics = raw.metrics.map(|metrics| metrics.listen);
     if let Some(listen) = &metrics {
         check_reach(listen, remote_tcp)?;
@@ -536,9 +537,9 @@ const TOLD_LIVE: OriginFields = OriginFields { sync: true, ..OriginFields::NONE 
 fn defaults_of_host(measures: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
     // Where nothing divides the host, a VM that reads nothing twice would give up its whole share with sizing, and never get
     // it back.
-    let sizing = (!measures).then_some(("sizing", "off"));
+    let sizing = ("sizing", if measures { "on" } else { "off" });
     // The distances of all blocks take several times as much memory as all else that is known of the cached ones.
-    sizing.into_iter().chain([("distances", "sampled")])
+    [sizing, ("distances", "sampled")].into_iter()
 }
 
 fn check_settings(

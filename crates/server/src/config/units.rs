@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lode_types::{parse_size, show_size};
+use lode_types::{parse_daily_bytes, parse_size, show_size};
 use serde::{Deserialize, Deserializer, de};
 
 /// A number of bytes, written as a whole number or as a text that [`lode_types::parse_size`] takes.
@@ -40,6 +40,25 @@ impl<'de> Deserialize<'de> for Size {
             }
         }
         deserializer.deserialize_any(Visitor)
+    }
+}
+
+/// Bytes for each day, written as [`lode_types::parse_daily_bytes`] takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DailyBytes(pub u64);
+
+impl fmt::Display for DailyBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/day", show_size(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for DailyBytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<DailyBytes, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_daily_bytes(&text)
+            .map(DailyBytes)
+            .map_err(|error| de::Error::custom(format!("'{text}' is not an amount for each day: {error}")))
     }
 }
 

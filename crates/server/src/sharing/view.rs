@@ -21,6 +21,8 @@ pub(crate) struct HostView {
     /// Until the next division; none where nothing divides.
     pub next_division_s: Option<u64>,
     pub rate_bytes_per_s: u64,
+    /// What may be written to the SSD in a day; none: any amount.
+    pub ssd_write_budget_bytes_per_day: Option<u64>,
     /// Shares are on their way to what they are to be.
     pub moving: bool,
     /// Shares of the SSD can grow beyond what VMs were started with, to what their limits allow.
@@ -33,6 +35,8 @@ pub(crate) struct HostView {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct VmSharing {
     pub weight: f64,
+    /// What the host allows it to write to the SSD in a day, journal and tables included; none: any amount.
+    pub ssd_write_budget_bytes_per_day: Option<u64>,
     pub dram: LevelSharing,
     pub ssd: LevelSharing,
     /// What the last division expects of the larger part of the shares, and what was read since.
@@ -87,6 +91,7 @@ impl Sharing {
             interval_s: self.host.interval.as_secs(),
             next_division_s: None,
             rate_bytes_per_s: self.host.rate_bytes,
+            ssd_write_budget_bytes_per_day: self.host.ssd_writes.map(|daily| daily.0),
             moving: self.moves(),
             ssd_grows: can_grow(Level::Ssd),
             stopped: self.stopped,
@@ -102,6 +107,7 @@ impl Sharing {
         let ratios = [dram.expected_hit_ratio, ssd.expected_hit_ratio];
         VmSharing {
             weight: self.sizer.rule(at).map_or(1.0, |rule| rule.weight),
+            ssd_write_budget_bytes_per_day: self.wear.budget_bytes(self.vms[at].number, self.block_bytes),
             dram,
             ssd,
             expected_hit_ratio: ratios.into_iter().flatten().reduce(f64::max),

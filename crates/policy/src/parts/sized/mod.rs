@@ -18,21 +18,29 @@ use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
 use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
+const WINDOW: SettingInfo = SettingInfo::choice("window", "carry", &["carry", "reset"])
+    .about(
+        "what reuse distances see at the start of a sizing interval: carry: the history before it; \
+         reset: nothing",
+    )
+    .source("the papers look at each interval by itself (reset); carry is better in production");
+
+const TRACK_BLOCKS: SettingInfo = SettingInfo::scaled("track_blocks", "0", 0, 1 << 30)
+    .about(
+        "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, \
+         plus 16384",
+    )
+    .source("ours: no distance beyond the level's size can change a share");
+
 /// The settings of those that measure reuse distances.
-pub(crate) static HISTORY: &[SettingInfo] = &[
-    SettingInfo::choice("window", "carry", &["carry", "reset"])
-        .about(
-            "what reuse distances see at the start of a sizing interval: carry: the history before it; \
-             reset: nothing",
-        )
-        .source("the papers look at each interval by itself (reset); carry is better in production"),
-    SettingInfo::scaled("track_blocks", "0", 0, 1 << 30)
-        .about(
-            "blocks a VM's history may hold, at least as many as the host has; 0: twice what the host has, \
-             plus 16384",
-        )
-        .source("ours: no distance beyond the level's size can change a share"),
-    sampling::DISTANCES,
+pub(crate) static HISTORY: &[SettingInfo] =
+    &[WINDOW, TRACK_BLOCKS, sampling::DISTANCES, sampling::SAMPLE_BLOCKS];
+
+/// The same of those that are quick rather than exact, unless it is said.
+pub(crate) static SAMPLED_HISTORY: &[SettingInfo] = &[
+    WINDOW,
+    TRACK_BLOCKS,
+    SettingInfo { default: sampling::SAMPLED, ..sampling::DISTANCES },
     sampling::SAMPLE_BLOCKS,
 ];
 
@@ -42,12 +50,12 @@ pub(crate) const FOOTPRINT: Footprint =
         sampling::tracked_blocks(settings, track_limit(settings, physical)).into()
     });
 
-/// Blocks whose history is kept.
-fn track_limit(settings: &Settings, physical: Quota) -> u32 {
+/// Blocks whose history is kept, of a host with these levels.
+pub(crate) fn track_limit(settings: &Settings, physical: Quota) -> u32 {
     const SMALLEST: u64 = 16_384;
     const TIMES_PHYSICAL: u64 = 2;
     const LARGEST: u64 = 1 << 30;
-    let physical = u64::from(physical.ssd_blocks);
+    let physical = u64::from(physical.dram_blocks) + u64::from(physical.ssd_blocks);
     let blocks = match settings.integer("track_blocks") {
         0 => SMALLEST + TIMES_PHYSICAL * physical,
         blocks => blocks.max(physical),

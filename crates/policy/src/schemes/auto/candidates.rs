@@ -3,12 +3,11 @@
 //!
 //! It must not know which of them decides.
 
-use lode_types::{Access, BlockNo, Level};
+use lode_types::{BlockNo, Level};
 
-use crate::effect::{Sink, Slot};
-use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+use crate::effect::Slot;
 use crate::quota::Quota;
-use crate::scheme::{AccessSink, Scheme};
+use crate::scheme::Scheme;
 use crate::schemes::benefit_density::BenefitDensity;
 use crate::schemes::ucache_like::UcacheLike;
 use crate::settings::Settings;
@@ -35,13 +34,17 @@ impl Candidate {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 
-    /// All of them; the one to begin with is the first. Under a budget of SSD writes only those that hold to it.
+    /// All of them; the one to begin with is the first.
     pub(super) fn all(settings: &Settings) -> Vec<Candidate> {
         let price_us = settings.number("write_price_us");
         let benefit = PRICES.iter().map(|part| Candidate::Benefit { price_us: price_us * part });
         let recency = WORTH_HITS.iter().map(|&worth_hits| Candidate::Recency { worth_hits });
-        let has_budget = settings.number("write_budget") > 0.0;
-        benefit.chain(recency.filter(|_| !has_budget)).collect()
+        benefit.chain(recency).collect()
+    }
+
+    /// Whether it holds to a budget of SSD writes.
+    pub(super) fn holds_to_budgets(self) -> bool {
+        matches!(self, Candidate::Benefit { .. })
     }
 
     /// An empty cache.
@@ -110,76 +113,4 @@ impl Cache {
     }
 }
 
-impl Prefetch for Cache {
-    #[inline]
-    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
-        each!(self, scheme => scheme.prefetch_index(blocks))
-    }
-
-    #[inline]
-    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
-        each!(self, scheme => scheme.prefetch_entries(blocks))
-    }
-
-    #[inline]
-    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
-        each!(self, scheme => scheme.prefetch_neighbours(blocks))
-    }
-}
-
-impl Scheme for Cache {
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        each!(self, scheme => scheme.access(access, sink))
-    }
-
-    #[inline]
-    fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
-        each!(self, scheme => scheme.access_prefetched(access, hint, sink))
-    }
-
-    fn access_batch<'a, W: AccessSink>(
-        &mut self,
-        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
-        sink: &mut W,
-    ) {
-        each!(self, scheme => scheme.access_batch(accesses, sink))
-    }
-
-    #[inline]
-    fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
-        each!(self, scheme => scheme.end_request(now_ns, sink))
-    }
-
-    fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
-        each!(self, scheme => scheme.discard(block, sink))
-    }
-
-    fn forget(&mut self, level: Level, block: BlockNo) {
-        each!(self, scheme => scheme.forget(level, block))
-    }
-
-    fn cleaned(&mut self, block: BlockNo) {
-        each!(self, scheme => scheme.cleaned(block))
-    }
-
-    fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
-        each!(self, scheme => scheme.restore(block, dirty))
-    }
-
-    fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
-        each!(self, scheme => scheme.resize(quota, sink))
-    }
-
-    fn quota(&self) -> Quota {
-        each!(self, scheme => scheme.quota())
-    }
-
-    fn resident_blocks(&self, level: Level) -> u32 {
-        each!(self, scheme => scheme.resident_blocks(level))
-    }
-
-    fn memory_bytes(&self) -> usize {
-        each!(self, scheme => scheme.memory_bytes())
-    }
-}
+dispatch_scheme!(Cache, each);

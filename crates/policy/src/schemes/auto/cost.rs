@@ -3,10 +3,11 @@
 //!
 //! It must not know which scheme decides.
 
-use lode_types::{Access, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::trial::Spent;
 use crate::effect::{Effect, Sink};
+use crate::scheme::AccessSink;
 use crate::settings::Settings;
 
 /// Times of one block, in microseconds.
@@ -48,17 +49,6 @@ impl Cost {
         Cost { times, block: 0, disk_next: None, merge_us: 0.0, request_us: 0.0, sum_us: 0.0, ssd_writes: 0 }
     }
 
-    /// The effects that follow belong to this access.
-    pub(super) fn begin_access(&mut self, access: &Access) {
-        self.block = access.block;
-        self.merge_us = 0.0;
-    }
-
-    /// The request is over.
-    pub(super) fn end_request(&mut self) {
-        self.sum_us += std::mem::take(&mut self.request_us);
-    }
-
     /// What requests took since the last time.
     pub(super) fn take(&mut self) -> Spent {
         let ssd_writes = std::mem::take(&mut self.ssd_writes) as f64;
@@ -77,6 +67,19 @@ impl Cost {
 
     fn lasts(&mut self, us: f64) {
         self.request_us = self.request_us.max(us);
+    }
+}
+
+impl AccessSink for Cost {
+    #[inline]
+    fn begin_access(&mut self, access: &Access) {
+        self.block = access.block;
+        self.merge_us = 0.0;
+    }
+
+    #[inline]
+    fn end_request(&mut self, _: Direction) {
+        self.sum_us += std::mem::take(&mut self.request_us);
     }
 }
 

@@ -145,6 +145,11 @@ impl Live {
         self.cache.resident_blocks(level) + before.map_or(0, |before| before.resident_blocks(level))
     }
 
+    /// Blocks that were worth a write since the scheme that decides began.
+    pub(super) fn wanted_blocks(&mut self) -> u64 {
+        self.cache.budgeting().map_or(0, |budgeting| budgeting.wanted_blocks())
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
         let shared = self.shared.as_ref().map_or(0, |shared| {
             let places = shared.places.iter().map(Places::memory_bytes).sum::<usize>();

@@ -9,7 +9,9 @@
 
 mod candidates;
 mod cost;
+mod demand;
 mod live;
+mod pace;
 mod places;
 mod trial;
 
@@ -18,14 +20,17 @@ use lode_types::{Access, BlockNo, Level};
 use crate::decision::{Decision, Decisions};
 use crate::effect::{Sink, Slot};
 use crate::needs::Adjacency;
+use crate::parts::sized::SAMPLED_HISTORY;
 use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::{AccessSink, Scheme};
+use crate::scheme::{AccessSink, Budgeting, LevelDemand, Points, Scheme, Sizing};
 use crate::schemes::benefit_density;
-use crate::settings::{OFF, SettingInfo, Settings};
+use crate::settings::{OFF, SettingInfo, Settings, WriteBudget};
+use crate::sizer;
 use crate::tracked::{Footprint, percent_of};
 use candidates::Candidate;
+use demand::Demand;
 use live::Live;
 use trial::{Spent, Trial};
 
@@ -58,15 +63,25 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     name: "auto",
     about: "whichever scheme and price of SSD writes costs requests least, by shadows of all of them",
     source: "ours, after miniature simulations (Waldspurger et al., ATC 2017)",
-    tables: &[SETTINGS, benefit_density::SETTINGS],
-    build: |settings, _, quota| AnyScheme::Auto(Box::new(Auto::new(settings, quota))),
+    tables: &[
+        SETTINGS,
+        benefit_density::SETTINGS,
+        OBJECTIVES,
+        &[SettingInfo { default: OFF, ..sizer::SIZED }],
+        sizer::SETTINGS,
+        SAMPLED_HISTORY,
+    ],
+    build: |settings, physical, quota| AnyScheme::Auto(Box::new(Auto::new(settings, physical, quota))),
     footprint: Footprint::new(640 << 10, BLOCK_BYTES)
         .with_history(BLOCK_BYTES * TABLES)
         .remembering(remembered),
     levels: &[Level::Dram, Level::Ssd],
     adjacency: Some(Adjacency { key: "runs", off: OFF, what: "runs of neighbouring blocks" }),
+    variants: &["window"],
     ..SchemeInfo::PLAIN
 };
+
+static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
 
 /// When another candidate is to decide, in parts of what the one that decides costs.
 #[derive(Clone, Copy, Debug)]
@@ -84,12 +99,14 @@ const TABLES: u64 = 1 + Candidate::MOST;
 
 /// Blocks of which each is in as many tables as there are: ghosts; while another scheme takes over, as many again with its own
 /// blocks; and what the shadows know.
-fn remembered(settings: &Settings, share_blocks: u64, _: Quota) -> u64 {
+fn remembered(settings: &Settings, share_blocks: u64, physical: Quota) -> u64 {
     let known = share_blocks.saturating_add(percent_of(share_blocks, settings, "ghost_percent"));
     let shadow_blocks = settings.integer("shadow_blocks").saturating_mul(2).min(share_blocks);
     let of_shadow = shadow_blocks.saturating_add(percent_of(shadow_blocks, settings, "ghost_percent"));
     let shadows = of_shadow.saturating_mul(Candidate::MOST);
-    known.saturating_mul(2).saturating_add(shadows).saturating_sub(share_blocks).div_ceil(TABLES)
+    let tracked = demand::tracked_blocks(settings, physical);
+    let beside = known.saturating_mul(2).saturating_add(shadows).saturating_sub(share_blocks);
+    beside.saturating_add(tracked).div_ceil(TABLES)
 }
 
 /// One VM's DRAM and SSD.
@@ -101,23 +118,28 @@ pub struct Auto {
     chosen: usize,
     live: Live,
     trial: Trial,
+    /// `None`: nobody asks for demands.
+    demand: Option<Demand>,
     /// What each candidate has saved.
     gains: Vec<f64>,
     /// For other settings, and for another scheme.
     bars: [Bar; 2],
     decisions: Decisions,
+    /// What the host allows.
+    host_budget: WriteBudget,
     /// Accesses that are decided together.
     batch: Vec<PrefetchedAccess>,
 }
 
 impl Auto {
-    /// A cache with this share.
-    pub fn new(settings: &Settings, quota: Quota) -> Auto {
+    /// A cache with this share on a host that has `physical`.
+    pub fn new(settings: &Settings, physical: Quota, quota: Quota) -> Auto {
         let candidates = Candidate::all(settings);
         Auto {
             chosen: 0,
             live: Live::new(candidates[0].build(settings, quota)),
             trial: Trial::new(settings, &candidates, quota),
+            demand: Demand::new(settings, physical),
             gains: vec![0.0; candidates.len()],
             bars: [("set_percent", "set_cost_percent"), ("switch_percent", "switch_cost_percent")].map(
                 |(least, saved)| Bar {
@@ -126,9 +148,19 @@ impl Auto {
                 },
             ),
             decisions: Decisions::default(),
+            host_budget: WriteBudget::Any,
             batch: Vec::new(),
             settings: settings.clone(),
             candidates,
+        }
+    }
+
+    /// Notes an access for whoever watches.
+    #[inline(always)]
+    fn note(&mut self, access: Access, hint: PrefetchHint) {
+        self.trial.access(access, hint);
+        if let Some(demand) = &mut self.demand {
+            demand.access(access, hint.hash);
         }
     }
 
@@ -138,18 +170,21 @@ impl Auto {
     fn look(&mut self) {
         let Some(look) = self.trial.look() else { return };
         let weight_us = self.settings.number("ssd_write_weight_us");
-        let cost = |spent: &Spent| spent.us + spent.ssd_writes * weight_us;
-        let (own, own_mean) = (cost(&look.new[self.chosen]), cost(&look.mean[self.chosen]));
+        let cost = |spent: Spent| spent.us + spent.ssd_writes * weight_us;
+        // Without a shadow of its own it is on its way out.
+        let (Some(own), Some(own_mean)) = (look.new[self.chosen], look.mean[self.chosen]) else { return };
+        let (own, own_mean) = (cost(own), cost(own_mean));
+        let turnover = own_mean * look.turnover_requests;
         let mut best: Option<(f64, usize)> = None;
         for at in 0..self.candidates.len() {
+            let (Some(new), Some(mean)) = (look.new[at], look.mean[at]) else { continue };
             let is_set = self.candidates[at].is_same_scheme(self.candidates[self.chosen]);
             let Bar { least, saved } = if is_set { self.bars[0] } else { self.bars[1] };
             let gain = &mut self.gains[at];
-            *gain = (*gain + own * (1.0 - least) - cost(&look.new[at])).max(0.0);
-            let turnover = own_mean * look.turnover_requests;
+            *gain = (*gain + (own * (1.0 - least) - cost(new)) * look.weight).max(0.0);
             let excess = *gain - saved * turnover;
             // What it saved must not lie long back.
-            let is_better = at != self.chosen && cost(&look.mean[at]) < own_mean;
+            let is_better = at != self.chosen && cost(mean) < own_mean;
             if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
                 best = Some((excess, at));
             }
@@ -157,26 +192,42 @@ impl Auto {
         if let Some((_, best)) = best
             && !self.live.is_taking_over()
         {
-            self.choose(best, &look.mean);
+            self.choose(best, look.mean[self.chosen].zip(look.mean[best]));
         }
     }
 
-    fn choose(&mut self, best: usize, means: &[Spent]) {
+    /// Another candidate decides from now on; what requests took with the one before and with it, where that is known.
+    fn choose(&mut self, best: usize, means: Option<(Spent, Spent)>) {
         let (from, to) = (self.candidates[self.chosen], self.candidates[best]);
+        let (own, new) = means.unzip();
         self.decisions.note(Decision {
             block_accesses: self.trial.accesses(),
             from: from.to_string(),
             to: to.to_string(),
-            from_latency_us: means[self.chosen].us,
-            to_latency_us: means[best].us,
-            from_ssd_writes: means[self.chosen].ssd_writes,
-            to_ssd_writes: means[best].ssd_writes,
+            from_latency_us: own.map(|own| own.us),
+            to_latency_us: new.map(|new| new.us),
+            from_ssd_writes: own.map(|own| own.ssd_writes),
+            to_ssd_writes: new.map(|new| new.ssd_writes),
         });
         self.chosen = best;
         self.gains.fill(0.0);
+        self.trial.note_choice();
         if !to.set(self.live.cache_mut()) {
             let quota = self.live.cache().quota();
-            self.live.begin(to.build(&self.settings, quota));
+            let mut cache = to.build(&self.settings, quota);
+            trial::set_host_budget(&mut cache, self.host_budget);
+            self.live.begin(cache);
+        }
+    }
+
+    /// Under a budget only a candidate decides that holds to it, as soon as no other one is still being taken over.
+    fn keep_to_budget(&mut self) {
+        if self.trial.has_budget()
+            && !self.candidates[self.chosen].holds_to_budgets()
+            && !self.live.is_taking_over()
+            && let Some(first) = self.candidates.iter().position(|candidate| candidate.holds_to_budgets())
+        {
+            self.choose(first, None);
         }
     }
 }
@@ -204,7 +255,7 @@ impl Scheme for Auto {
     }
 
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
-        self.trial.access(access, hint);
+        self.note(access, hint);
         self.live.access(access, hint, sink);
     }
 
@@ -231,13 +282,14 @@ impl Scheme for Auto {
             let mut is_due = false;
             while !is_due && let Some(next) = accesses.next() {
                 batch.push(*next);
-                self.trial.access(next.access, next.hint);
+                self.note(next.access, next.hint);
                 is_due = next.last && self.trial.end_request(next.now_ns);
             }
             self.live.access_batch(&batch, sink);
             self.batch = batch;
             if is_due {
                 self.look();
+                self.keep_to_budget();
             }
         }
     }
@@ -246,11 +298,15 @@ impl Scheme for Auto {
         self.live.end_request(now_ns, sink);
         if self.trial.end_request(now_ns) {
             self.look();
+            self.keep_to_budget();
         }
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
         self.trial.discard(block);
+        if let Some(demand) = &mut self.demand {
+            demand.discard(block);
+        }
         self.live.discard(block, sink);
     }
 
@@ -268,7 +324,7 @@ impl Scheme for Auto {
 
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.live.resize(quota, sink);
-        self.trial.resize(&self.settings, &self.candidates, quota);
+        self.trial.resize(quota);
     }
 
     fn quota(&self) -> Quota {
@@ -281,10 +337,41 @@ impl Scheme for Auto {
 
     fn memory_bytes(&self) -> usize {
         let batch = self.batch.capacity() * size_of::<PrefetchedAccess>();
-        self.live.memory_bytes() + self.trial.memory_bytes() + self.decisions.memory_bytes() + batch
+        let demand = self.demand.as_ref().map_or(0, Demand::memory_bytes);
+        self.live.memory_bytes() + self.trial.memory_bytes() + self.decisions.memory_bytes() + demand + batch
+    }
+
+    fn sizing(&mut self) -> Option<&mut dyn Sizing> {
+        if self.demand.is_some() { Some(self) } else { None }
+    }
+
+    fn budgeting(&mut self) -> Option<&mut dyn Budgeting> {
+        Some(self)
     }
 
     fn decisions(&self) -> Option<&Decisions> {
         Some(&self.decisions)
+    }
+}
+
+impl Sizing for Auto {
+    fn demand(&mut self, _: Points) -> [LevelDemand; 2] {
+        let dram_blocks = self.live.cache().quota().dram_blocks;
+        self.demand.as_mut().map(|demand| demand.close_window(dram_blocks)).unwrap_or_default()
+    }
+}
+
+impl Budgeting for Auto {
+    fn set_host_budget(&mut self, budget: WriteBudget) {
+        self.host_budget = budget;
+        trial::set_host_budget(self.live.cache_mut(), budget);
+        if self.trial.set_host_budget(budget, self.live.cache().quota()) {
+            self.gains.fill(0.0);
+        }
+        self.keep_to_budget();
+    }
+
+    fn wanted_blocks(&mut self) -> u64 {
+        self.live.wanted_blocks()
     }
 }

@@ -5,24 +5,30 @@
 //! regions of the disk, and not one by one, so that a sample has neighbours, runs and requests of several blocks. It must not
 //! know which candidate decides.
 
-use lode_types::{Access, BlockNo, Level};
+use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::candidates::{Cache, Candidate};
 use super::cost::Cost;
+use super::pace::{Pace, Stage};
 use crate::effect::NullSink;
-use crate::prefetch::PrefetchHint;
+use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::Scheme;
-use crate::settings::Settings;
+use crate::scheme::{AccessSink, Scheme};
+use crate::settings::{Settings, WriteBudget};
 
 /// Blocks of a region, which is in the sample as a whole: a power of two.
 const REGION_BITS: u32 = 6;
 /// Another sample than those that others take.
 const SALT: u64 = 0x6175_746f_2073_6861;
 /// From one look at the costs to the next there are as many accesses as so many parts of the blocks of both levels, at least.
-const PARTS: u64 = 4;
+pub(super) const PARTS: u64 = 4;
 /// What is left of the sums after each look.
 const KEPT: f64 = 0.9;
+/// Accesses of the sample that shadows decide together, one shadow after the other, so that each has its tables in the
+/// processor's caches: enough for that, and few enough that no request waits long for them.
+const BATCH: usize = 64;
+/// Those of one request are no more than so many.
+const MOST_WAITING: usize = 1024;
 
 #[derive(Debug)]
 struct Shadow {
@@ -51,32 +57,69 @@ impl Spent {
     }
 }
 
-/// What a look at the shadows shows, by candidate.
+/// What a look at the shadows shows, by candidate; nothing of those that have no shadow.
 #[derive(Debug)]
 pub(super) struct Look {
     /// Of all requests since the last look, together.
-    pub(super) new: Vec<Spent>,
+    pub(super) new: Vec<Option<Spent>>,
     /// Of each request, on average of some time, the later counting more.
-    pub(super) mean: Vec<Spent>,
+    pub(super) mean: Vec<Option<Spent>>,
+    /// So many looks it stands for.
+    pub(super) weight: f64,
     /// Requests that access as many blocks as both levels have, about, in the sample.
     pub(super) turnover_requests: f64,
+}
+
+/// What shadows are made of.
+#[derive(Debug)]
+struct Making {
+    settings: Settings,
+    candidates: Vec<Candidate>,
+    host_budget: WriteBudget,
+}
+
+impl Making {
+    /// Whether writes to the SSD are held to a budget.
+    fn has_budget(&self) -> bool {
+        self.host_budget != WriteBudget::Any || self.settings.budget("write_budget") != WriteBudget::Any
+    }
+
+    /// Of 2^`bits` regions one is in the sample.
+    fn shadow(&self, candidate: Candidate, share: Quota, bits: u32) -> Option<Shadow> {
+        if self.has_budget() && !candidate.holds_to_budgets() {
+            return None;
+        }
+        let rate = part(bits);
+        let mut cache = candidate.build(&self.settings.for_sample(rate), share);
+        set_host_budget(&mut cache, sampled_budget(self.host_budget, bits));
+        Some(Shadow { cache, cost: Cost::new(&self.settings), recent: Spent::default() })
+    }
+
+    fn shadows(&self, share: Quota, bits: u32) -> Vec<Option<Shadow>> {
+        self.candidates.iter().map(|&candidate| self.shadow(candidate, share, bits)).collect()
+    }
 }
 
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Trial {
-    shadows: Vec<Shadow>,
+    making: Making,
+    shadows: Vec<Option<Shadow>>,
     /// Of 2^`sample_bits` regions one is in the sample.
     sample_bits: u32,
     least_blocks: u64,
     least_accesses: u64,
+    pace: Pace,
+    /// What the pace says until the next look.
+    stage: Stage,
+    /// Accesses of the sample that shadows have yet to decide. The request under way may have some among them.
+    waiting: Vec<PrefetchedAccess>,
+    is_seen: bool,
     /// Requests in the sample that count as recent, and those since the last look; and of these, block accesses.
     requests: f64,
     new_requests: u64,
     recent_accesses: f64,
     new_accesses: u64,
-    /// The request under way has blocks of the sample.
-    is_seen: bool,
     accesses: u64,
     next_look: u64,
     look_accesses: u64,
@@ -86,24 +129,28 @@ impl Trial {
     pub(super) fn new(settings: &Settings, candidates: &[Candidate], quota: Quota) -> Trial {
         let least_blocks = settings.integer("shadow_blocks");
         let sample_bits = sample_bits(least_blocks, quota);
-        let share = sampled(quota, sample_bits);
-        let shadow = |candidate: &Candidate| Shadow {
-            cache: candidate.build(settings, share),
-            cost: Cost::new(settings),
-            recent: Spent::default(),
+        let making = Making {
+            settings: settings.clone(),
+            candidates: candidates.to_vec(),
+            host_budget: WriteBudget::Any,
         };
         let least_accesses = settings.integer("look_accesses");
         let look_accesses = look_accesses(least_accesses, quota);
+        let pace = Pace::new(sample_bits);
         Trial {
-            shadows: candidates.iter().map(shadow).collect(),
+            shadows: making.shadows(sampled(quota, sample_bits), sample_bits),
+            making,
             sample_bits,
             least_blocks,
             least_accesses,
+            stage: pace.stage(),
+            pace,
+            waiting: Vec::new(),
+            is_seen: false,
             requests: 0.0,
             new_requests: 0,
             recent_accesses: 0.0,
             new_accesses: 0,
-            is_seen: false,
             accesses: 0,
             next_look: look_accesses,
             look_accesses,
@@ -113,6 +160,11 @@ impl Trial {
     /// Block accesses so far, in the sample or not.
     pub(super) fn accesses(&self) -> u64 {
         self.accesses
+    }
+
+    /// Whether writes to the SSD are held to a budget.
+    pub(super) fn has_budget(&self) -> bool {
+        self.making.has_budget()
     }
 
     #[inline(always)]
@@ -127,18 +179,12 @@ impl Trial {
     #[inline]
     pub(super) fn access(&mut self, access: Access, hint: PrefetchHint) {
         self.accesses += 1;
-        if self.follows(access.block) {
-            self.access_sampled(access, PrefetchHint { entry: PrefetchHint::NO_ENTRY, ..hint });
-        }
-    }
-
-    #[inline(never)]
-    fn access_sampled(&mut self, access: Access, hint: PrefetchHint) {
-        self.is_seen = true;
-        self.new_accesses += 1;
-        for shadow in &mut self.shadows {
-            shadow.cost.begin_access(&access);
-            shadow.cache.access_prefetched(access, hint, &mut shadow.cost);
+        if self.stage != Stage::Paused && self.follows(access.block) {
+            self.is_seen = true;
+            self.waiting.push(PrefetchedAccess { access, hint, now_ns: 0, last: false });
+            if self.waiting.len() >= MOST_WAITING {
+                self.decide_waiting();
+            }
         }
     }
 
@@ -151,62 +197,144 @@ impl Trial {
         self.accesses >= self.next_look
     }
 
-    #[inline(never)]
     fn end_sampled(&mut self, now_ns: u64) {
         self.is_seen = false;
         self.new_requests += 1;
-        for shadow in &mut self.shadows {
-            shadow.cache.end_request(now_ns, &mut shadow.cost);
-            shadow.cost.end_request();
+        match self.waiting.last_mut() {
+            Some(last) => (last.now_ns, last.last) = (now_ns, true),
+            None => self.shadows.iter_mut().flatten().for_each(|Shadow { cache, cost, .. }| {
+                cache.end_request(now_ns, cost);
+                cost.end_request(Direction::Read);
+            }),
+        }
+        if self.waiting.len() >= BATCH {
+            self.decide_waiting();
         }
     }
 
-    /// What requests took with each candidate; `None`: there were none.
+    /// Shadows decide what waits, the request under way included as far as it has come.
+    #[inline(never)]
+    fn decide_waiting(&mut self) {
+        self.new_accesses += self.waiting.len() as u64;
+        for Shadow { cache, cost, .. } in self.shadows.iter_mut().flatten() {
+            self.waiting.iter_mut().for_each(|next| next.hint.entry = PrefetchHint::NO_ENTRY);
+            cache.prefetch_index(self.waiting.iter().map(|next| (next.access.block, next.hint)));
+            cache.prefetch_entries(self.waiting.iter_mut().map(|next| (next.access.block, &mut next.hint)));
+            cache.prefetch_neighbours(self.waiting.iter().map(|next| (next.access.block, next.hint)));
+            cache.access_batch(self.waiting.iter(), cost);
+        }
+        self.waiting.clear();
+    }
+
+    /// What requests took with each candidate; `None`: nothing that counts.
     pub(super) fn look(&mut self) -> Option<Look> {
         self.next_look = self.accesses + self.look_accesses;
-        let new_requests = std::mem::take(&mut self.new_requests);
-        self.requests = self.requests * KEPT + new_requests as f64;
-        self.recent_accesses = self.recent_accesses * KEPT + std::mem::take(&mut self.new_accesses) as f64;
-        let mut new = Vec::with_capacity(self.shadows.len());
-        for shadow in &mut self.shadows {
-            let spent = shadow.cost.take();
-            shadow.recent = shadow.recent.times(KEPT).and(spent);
-            new.push(spent);
-        }
+        self.decide_waiting();
+        let stage = self.pace.next();
+        self.stage = self.pace.stage();
+        let spent: Vec<Option<Spent>> =
+            self.shadows.iter_mut().map(|shadow| Some(shadow.as_mut()?.cost.take())).collect();
+        let (new_requests, new_accesses) =
+            (std::mem::take(&mut self.new_requests), std::mem::take(&mut self.new_accesses));
+        let Stage::Counts { weight } = stage else { return None };
         if new_requests == 0 {
             return None;
         }
-        let mean = self.shadows.iter().map(|shadow| shadow.recent.times(1.0 / self.requests)).collect();
+        self.requests = self.requests * KEPT + new_requests as f64;
+        self.recent_accesses = self.recent_accesses * KEPT + new_accesses as f64;
+        let mut mean = Vec::with_capacity(spent.len());
+        for (shadow, new) in self.shadows.iter_mut().zip(&spent) {
+            mean.push(shadow.as_mut().zip(*new).map(|(shadow, new)| {
+                shadow.recent = shadow.recent.times(KEPT).and(new);
+                shadow.recent.times(1.0 / self.requests)
+            }));
+        }
         let turnover_accesses = ((self.look_accesses * PARTS) >> self.sample_bits) as f64;
         let turnover_requests = turnover_accesses * self.requests / self.recent_accesses;
-        Some(Look { new, mean, turnover_requests })
+        Some(Look { new: spent, mean, weight, turnover_requests })
+    }
+
+    /// Another candidate decides: shadows are looked at as in the beginning.
+    pub(super) fn note_choice(&mut self) {
+        self.begin_pace();
+    }
+
+    fn begin_pace(&mut self) {
+        self.pace = Pace::new(self.sample_bits);
+        self.stage = self.pace.stage();
     }
 
     /// The guest no longer needs a block.
     pub(super) fn discard(&mut self, block: BlockNo) {
         if self.follows(block) {
-            self.shadows.iter_mut().for_each(|shadow| shadow.cache.discard(block, &mut NullSink));
+            self.decide_waiting();
+            let caches = self.shadows.iter_mut().flatten().map(|shadow| &mut shadow.cache);
+            caches.for_each(|cache| cache.discard(block, &mut NullSink));
         }
     }
 
     /// The VM has another share. Shadows keep what they know, unless the sample changes: then they begin anew.
-    pub(super) fn resize(&mut self, settings: &Settings, candidates: &[Candidate], quota: Quota) {
+    pub(super) fn resize(&mut self, quota: Quota) {
+        self.decide_waiting();
         self.look_accesses = look_accesses(self.least_accesses, quota);
         let sample_bits = sample_bits(self.least_blocks, quota);
         let share = sampled(quota, sample_bits);
-        let is_same = sample_bits == self.sample_bits;
-        self.sample_bits = sample_bits;
-        for (shadow, candidate) in self.shadows.iter_mut().zip(candidates) {
-            match is_same {
-                true => shadow.cache.resize(share, &mut NullSink),
-                false => shadow.cache = candidate.build(settings, share),
-            }
+        if sample_bits == self.sample_bits {
+            let caches = self.shadows.iter_mut().flatten().map(|shadow| &mut shadow.cache);
+            caches.for_each(|cache| cache.resize(share, &mut NullSink));
+        } else {
+            self.sample_bits = sample_bits;
+            self.begin_anew(share);
         }
     }
 
+    fn begin_anew(&mut self, share: Quota) {
+        self.shadows = self.making.shadows(share, self.sample_bits);
+        (self.requests, self.recent_accesses) = (0.0, 0.0);
+        (self.new_requests, self.new_accesses) = (0, 0);
+        self.begin_pace();
+    }
+
+    /// The host allows so much from now on, to a VM of this share. Where there was no budget before, or there is none any more,
+    /// shadows begin anew, because others are compared; says whether it is so.
+    pub(super) fn set_host_budget(&mut self, budget: WriteBudget, quota: Quota) -> bool {
+        self.decide_waiting();
+        let had_budget = self.making.has_budget();
+        self.making.host_budget = budget;
+        if self.making.has_budget() != had_budget {
+            self.begin_anew(sampled(quota, self.sample_bits));
+            return true;
+        }
+        let sampled = sampled_budget(budget, self.sample_bits);
+        let caches = self.shadows.iter_mut().flatten().map(|shadow| &mut shadow.cache);
+        caches.for_each(|cache| set_host_budget(cache, sampled));
+        false
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
-        let shadows = self.shadows.iter().map(|shadow| size_of::<Shadow>() + shadow.cache.memory_bytes());
-        shadows.sum()
+        let shadows = self.shadows.iter().flatten().map(|shadow| shadow.cache.memory_bytes()).sum::<usize>();
+        let waiting = self.waiting.capacity() * size_of::<PrefetchedAccess>();
+        shadows + self.shadows.capacity() * size_of::<Option<Shadow>>() + waiting
+    }
+}
+
+/// Has a cache hold to what its host allows, where it can.
+pub(super) fn set_host_budget(cache: &mut Cache, budget: WriteBudget) {
+    if let Some(budgeting) = cache.budgeting() {
+        budgeting.set_host_budget(budget);
+    }
+}
+
+/// The part of the regions that is in the sample.
+fn part(bits: u32) -> f64 {
+    1.0 / (1u64 << bits.min(63)) as f64
+}
+
+/// Of what is written in a day, a sample writes its part.
+fn sampled_budget(budget: WriteBudget, bits: u32) -> WriteBudget {
+    match budget {
+        WriteBudget::PerDay(blocks) => WriteBudget::PerDay(blocks * part(bits)),
+        WriteBudget::Any | WriteBudget::PerAccess(_) => budget,
     }
 }
 

@@ -68,7 +68,9 @@ impl BenefitDensity {
         }
         let mut first = self.least_worth(level, except)?;
         if !self.runs.follows() {
-            return Some((first, self.surplus_us(self.blocks.get(first)) > self.price.us()));
+            let surplus_us = self.surplus_us(self.blocks.get(first));
+            let is_copied = level == Level::Dram && self.is_worth_a_write(surplus_us, 1);
+            return Some((first, is_copied));
         }
         for _ in 0..MOST_TOGETHER {
             let Record { block, last, .. } = *self.blocks.get(first);
@@ -86,7 +88,7 @@ impl BenefitDensity {
     }
 
     /// Whether the blocks that leave DRAM with this one save enough on the SSD to be written there, on average.
-    fn is_worth_copying(&self, first: Id) -> bool {
+    fn is_worth_copying(&mut self, first: Id) -> bool {
         let (mut surplus_us, mut blocks, mut next) = (0.0, 0u32, Some(first));
         for _ in 0..MOST_TOGETHER {
             let Some(id) = next else { break };
@@ -98,7 +100,7 @@ impl BenefitDensity {
             next =
                 self.neighbour(Level::Dram, record.block.wrapping_add(1), record.last.wrapping_add(1), None);
         }
-        surplus_us > self.price.us() * f64::from(blocks)
+        self.is_worth_a_write(surplus_us, blocks)
     }
 
     /// Makes room for a block on the SSD, if `except` need not leave for it.

@@ -21,8 +21,8 @@ use crate::parts::ssd_level::Id;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::Scheme;
-use crate::settings::{OFF, ON, SettingInfo, Settings};
+use crate::scheme::{Budgeting, Scheme};
+use crate::settings::{OFF, ON, SettingInfo, Settings, WriteBudget};
 use crate::tracked::{Footprint, percent_of};
 use ages::{Ages, Kind};
 use blocks::{Blocks, Record};
@@ -34,8 +34,8 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo::number("write_price_us", "10", 0.0, 1e6)
         .about("what a block must save on the SSD to be written there, in microseconds that guests do not wait for the disk")
         .source("ours: a small price, that keeps out what hardly saves anything"),
-    SettingInfo::number("write_budget", "0", 0.0, 1000.0)
-        .about("most blocks written to the SSD for each hundred block accesses, at a price that follows; 0: any number")
+    SettingInfo::budget("write_budget", "0", 1000.0)
+        .about("most that is written to the SSD, at a price that follows: blocks for each hundred block accesses, or a size for each day; 0: any number")
         .source("ours"),
     SettingInfo::number("write_back_weight", "0.1", 0.0, 1.0)
         .about("what a write-back that a later write makes needless saves, as a part of what a read saves")
@@ -89,11 +89,12 @@ const HORIZON: f64 = 2.0;
 /// How fast means follow what they are of: the worth of SSD victims, the length of writes.
 const WORTH_RATE: f64 = 0.01;
 const LENGTH_RATE: f64 = 0.02;
-
 /// The write request that is being decided.
 #[derive(Debug)]
 struct WriteRequest {
     blocks: u32,
+    /// They would enter at the least price.
+    is_wanted: bool,
     /// Blocks that requests have, on average.
     mean_blocks: f64,
     /// Whether blocks that the SSD lacks enter it; decided at the first of them.
@@ -143,7 +144,7 @@ impl BenefitDensity {
             clock: 0,
             next_estimate: 0,
             leaving: [None; 2],
-            write: WriteRequest { blocks: 0, mean_blocks: 1.0, enters: None },
+            write: WriteRequest { blocks: 0, is_wanted: false, mean_blocks: 1.0, enters: None },
             victim_worth: 0.0,
             disk_next: None,
             ghost_percent: settings.integer("ghost_percent"),
@@ -291,6 +292,15 @@ impl BenefitDensity {
         self.ages.surplus(record.class, self.since(record), cost_us, rate)
     }
 
+    /// Whether blocks that save so much together are to be written to the SSD.
+    fn is_worth_a_write(&mut self, saved_us: f64, blocks: u32) -> bool {
+        let is_worth_it = saved_us > self.price.us() * f64::from(blocks);
+        if !is_worth_it {
+            self.price.note_refused(saved_us, blocks);
+        }
+        is_worth_it
+    }
+
     fn fill_dram<S: Sink>(&mut self, id: Id, sink: &mut S) {
         let slot = self.blocks.put(id, Level::Dram);
         sink.effect(Effect::Fill { level: Level::Dram, slot });
@@ -332,7 +342,7 @@ impl BenefitDensity {
             if self.worth_in(Level::Dram, least) >= self.worth(self.blocks.get(id)) * self.dram_part {
                 return;
             }
-            let is_copied = self.surplus_us(self.blocks.get(least)) > self.price.us();
+            let is_copied = self.is_worth_a_write(self.surplus_us(self.blocks.get(least)), 1);
             self.demote(least, is_copied, Some(id), sink);
         }
         self.fill_dram(id, sink);
@@ -340,7 +350,7 @@ impl BenefitDensity {
 
     /// Without DRAM what was read enters the SSD at once, if it is worth that.
     fn fill_ssd<S: Sink>(&mut self, id: Id, sink: &mut S) {
-        let is_worth_it = self.surplus_us(self.blocks.get(id)) > self.price.us();
+        let is_worth_it = self.is_worth_a_write(self.surplus_us(self.blocks.get(id)), 1);
         let has_place = self.blocks.capacity(Level::Ssd) > 0;
         if is_worth_it && has_place && self.price.pay() && self.make_room_on_ssd(None, sink) {
             let slot = self.blocks.put(id, Level::Ssd);
@@ -411,6 +421,9 @@ impl BenefitDensity {
     /// the block has to be read from the disk first, so that only what a write takes longer is saved at once.
     fn enters(&mut self, id: Id, needs_rest: bool) -> bool {
         if let Some(enters) = self.write.enters {
+            if self.write.is_wanted && !enters {
+                self.price.note_refused(f64::INFINITY, 1);
+            }
             return enters && self.blocks.capacity(Level::Ssd) > 0;
         }
         let record = self.blocks.get(id);
@@ -424,7 +437,8 @@ impl BenefitDensity {
             (self.disk_write_us, blocks.max(self.runs.blocks() as f64))
         };
         let saved_us = (disk_us - self.ssd_write_us) / blocks + self.surplus_us(record);
-        let enters = saved_us > self.price.us();
+        let enters = self.is_worth_a_write(saved_us, 1);
+        self.write.is_wanted = self.price.is_worth_the_least(saved_us);
         self.write.enters = Some(enters);
         enters && self.blocks.capacity(Level::Ssd) > 0
     }
@@ -458,7 +472,8 @@ impl Scheme for BenefitDensity {
     }
 
     #[inline]
-    fn end_request<S: Sink>(&mut self, _: u64, _: &mut S) {
+    fn end_request<S: Sink>(&mut self, now_ns: u64, _: &mut S) {
+        self.price.end_request(now_ns);
         let write = &mut self.write;
         if write.blocks > 0 {
             write.mean_blocks += (f64::from(write.blocks) - write.mean_blocks) * LENGTH_RATE;
@@ -535,5 +550,19 @@ impl Scheme for BenefitDensity {
 
     fn memory_bytes(&self) -> usize {
         self.blocks.memory_bytes() + self.ages.memory_bytes() + self.runs.memory_bytes()
+    }
+
+    fn budgeting(&mut self) -> Option<&mut dyn Budgeting> {
+        Some(self)
+    }
+}
+
+impl Budgeting for BenefitDensity {
+    fn set_host_budget(&mut self, budget: WriteBudget) {
+        self.price.set_of_host(budget);
+    }
+
+    fn wanted_blocks(&mut self) -> u64 {
+        self.price.wanted_blocks()
     }
 }

@@ -93,7 +93,8 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("sum_hit_ratio"), sizer::PPC_FLOOR];
 
-pub(crate) static TABLES: &[&[SettingInfo]] = &[mapping::SETTINGS, OBJECTIVES, sizer::SETTINGS, SETTINGS];
+pub(crate) static TABLES: &[&[SettingInfo]] =
+    &[mapping::SETTINGS, OBJECTIVES, &[sizer::SIZED], sizer::SETTINGS, SETTINGS];
 
 /// The host's interval from promotion to promotion, for whoever sees the requests of all VMs; `None` where each VM counts its
 /// own, or nothing is promoted.
