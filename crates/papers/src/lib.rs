@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod auto;
 mod chart;
 mod claim;
 mod eci_cache;

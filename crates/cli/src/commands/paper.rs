@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use clap::{Args, ValueEnum};
+use lode_papers::auto::{AutoOptions, AutoReport, BudgetFigures, auto_markdown, auto_page, run_auto};
 use lode_papers::run::RunOptions;
 use lode_papers::workload::Length;
 use lode_papers::{
@@ -34,6 +35,7 @@ Examples:
   lode paper tica --html tica.html
   lode paper etica --traces msr-cambridge/ --json=etica.json
   lode paper all --markdown docs/experiments.md
+  lode paper auto --traces traces/ --full --markdown docs/auto.md
 
 docs/experiments.md has the results, and docs/traces.md says where public traces come from.")]
 pub struct PaperCommand {
@@ -45,9 +47,13 @@ pub struct PaperCommand {
     figure: Option<String>,
 
     /// A folder with copies of the original traces, named after their volumes (hm_1.csv.gz); what is missing is made from
-    /// profiles.
+    /// profiles. With auto: a folder with any traces.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
+
+    /// With auto: only these workloads, by the names of profiles or traces, with commas between them.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    only: Option<Vec<String>>,
 
     /// Run the whole workloads, which takes hours.
     #[arg(long)]
@@ -87,6 +93,8 @@ enum Which {
     RequestOriented,
     /// All of them
     All,
+    /// No paper: auto beside every single scheme, on every profile and every trace of the folder
+    Auto,
 }
 
 impl Which {
@@ -97,7 +105,7 @@ impl Which {
             Which::Tica => Some(Paper::Tica),
             Which::Rpac => Some(Paper::Rpac),
             Which::RequestOriented => Some(Paper::RequestOriented),
-            Which::All => None,
+            Which::All | Which::Auto => None,
         }
     }
 }
@@ -105,6 +113,9 @@ impl Which {
 impl PaperCommand {
     /// Runs and shows.
     pub fn run(&self) -> Result<(), CliError> {
+        if self.only.is_some() && self.paper != Which::Auto {
+            return Err(CliError::Usage("--only goes with 'auto'; papers have --figure".to_owned()));
+        }
         let chosen = self.chosen()?;
         let outputs: Vec<(&str, &Path)> = self.outputs().collect();
         let to_standard_output = outputs.iter().filter(|(_, path)| is_standard_output(path)).count();
@@ -113,6 +124,9 @@ impl PaperCommand {
                 "Only one result can go to standard output; name files for the others, such as --json=paper.json"
                     .to_owned(),
             ));
+        }
+        if self.paper == Which::Auto {
+            return self.run_auto(to_standard_output == 0);
         }
         let report = self.report(&chosen)?;
         let text = || text_of(&report);
@@ -142,6 +156,7 @@ impl PaperCommand {
         words.extend(self.paper.to_possible_value().map(|value| value.get_name().to_owned()));
         words.extend(self.figure.iter().flat_map(|figure| ["--figure".to_owned(), figure.clone()]));
         words.extend(self.traces.iter().flat_map(|path| ["--traces".to_owned(), path.display().to_string()]));
+        words.extend(self.only.iter().flat_map(|names| ["--only".to_owned(), names.join(",")]));
         words.extend(self.full.then(|| "--full".to_owned()));
         words.extend(
             self.markdown.iter().flat_map(|path| ["--markdown".to_owned(), path.display().to_string()]),
@@ -154,6 +169,9 @@ impl PaperCommand {
         let of_paper: Vec<_> =
             experiments().filter(|experiment| paper.is_none_or(|paper| experiment.paper == paper)).collect();
         let Some(figure) = &self.figure else { return Ok(of_paper) };
+        if self.paper == Which::Auto {
+            return Err(CliError::Usage("auto has no figures; name workloads with --only".to_owned()));
+        }
         if paper.is_none() {
             return Err(CliError::Usage(
                 "--figure goes with one paper; name it in place of 'all'".to_owned(),
@@ -170,15 +188,53 @@ impl PaperCommand {
         Ok(called)
     }
 
-    fn report(&self, chosen: &[&Experiment]) -> Result<PaperReport, CliError> {
-        let threads = match self.threads {
+    fn length(&self) -> Length {
+        if self.full { Length::Full } else { Length::Reduced }
+    }
+
+    fn threads(&self) -> usize {
+        match self.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => usize::from(threads),
+        }
+    }
+
+    /// Runs `auto` beside every single scheme, and shows what came of it.
+    fn run_auto(&self, shows_text: bool) -> Result<(), CliError> {
+        let options = AutoOptions {
+            length: self.length(),
+            traces: self.traces.as_deref(),
+            only: self.only.as_ref().map(|names| names.iter().cloned().collect()),
+            threads: self.threads(),
+            memory_bytes: self.memory,
         };
+        let counter: Mutex<Option<Counter>> = Mutex::new(None);
+        let progress = |done: usize, of: usize| {
+            let mut counter = counter.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            counter
+                .get_or_insert_with(|| Counter::new("Running", "workloads", of as u64))
+                .update(done as u64);
+        };
+        let report = run_auto(&options, &progress)?;
+        report.passed_over.iter().for_each(|line| note(line));
+        let shown = if shows_text { output::write(&auto_text(&report)) } else { Ok(()) };
+        let page = || match &self.html {
+            Some(path) => write_result(path, &auto_page(&report, &made())?),
+            None => Ok(()),
+        };
+        let words = || match &self.markdown {
+            Some(path) => write_result(path, &auto_markdown(&report, &self.command())),
+            None => Ok(()),
+        };
+        let json = self.json.write_file(&report);
+        shown.and(page()).and(words()).and(json)
+    }
+
+    fn report(&self, chosen: &[&Experiment]) -> Result<PaperReport, CliError> {
         let options = RunOptions {
-            length: if self.full { Length::Full } else { Length::Reduced },
+            length: self.length(),
             traces: Default::default(),
-            threads,
+            threads: self.threads(),
             memory_bytes: self.memory,
         };
         let looking = |file: &Path| note(&format!("reading {}", file.display()));
@@ -209,6 +265,35 @@ impl From<PapersError> for CliError {
             other => CliError::Failure(other.to_string()),
         }
     }
+}
+
+fn auto_text(report: &AutoReport) -> String {
+    let in_short = format!(
+        "At most 3 % above the best single scheme in {} of {} cases, below it in {}.",
+        report.within_aim(),
+        report.cases.len(),
+        report.below_best()
+    );
+    let titles =
+        ["workload", "%", "best single", "us", "auto us", "ratio", "chose", "budget used %", "most over %"];
+    let mut table = output::table(&titles, 3);
+    for case in &report.cases {
+        let best = case.best.map_or("-".to_owned(), |best| best.scheme.to_owned());
+        let used =
+            |budget: &BudgetFigures| budget.auto.ssd_writes as f64 / budget.allowed_blocks.max(1) as f64;
+        table.add_row([
+            format!("{}{}", case.workload, if case.synthetic { " (made)" } else { "" }),
+            case.percent.to_string(),
+            best,
+            output::number(case.best.and_then(|best| best.latency_us), 0),
+            output::number(case.auto.latency_us, 0),
+            output::number(case.ratio, 3),
+            case.decisions.len().to_string(),
+            output::percent(case.budget.as_ref().map(used)),
+            output::percent(case.budget.as_ref().map(|budget| budget.most_over)),
+        ]);
+    }
+    format!("{}{table}\n", heading("auto beside every single scheme", Some(in_short)))
 }
 
 fn text_of(report: &PaperReport) -> String {

@@ -68,7 +68,7 @@ pub(super) struct Loaded {
 }
 
 /// The profile of this name.
-pub(super) fn profile(name: &str) -> Result<Profile, PapersError> {
+pub(crate) fn profile(name: &str) -> Result<Profile, PapersError> {
     builtin(name)?.ok_or_else(|| PapersError::Request(format!("There is no profile '{name}'")))
 }
 

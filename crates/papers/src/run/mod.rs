@@ -6,7 +6,7 @@ mod load;
 mod processes;
 mod published;
 mod replay;
-mod source;
+pub(crate) mod source;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
@@ -27,6 +27,7 @@ use crate::error::PapersError;
 use crate::job::{Arrivals, Demand, Job, Processes, Replay};
 use crate::workload::{ARRIVING, Length, Workload};
 use load::Loaded;
+pub(crate) use load::profile;
 
 /// How to run.
 #[derive(Clone, Debug)]

@@ -19,7 +19,7 @@ enum Origin {
 }
 
 /// One VM's requests; times begin at zero.
-pub(super) struct Lane {
+pub(crate) struct Lane {
     name: String,
     origin: Origin,
     /// Requests that may still come; no limit is the largest number.
@@ -35,7 +35,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// So many requests of a profile.
-    pub(super) fn made(generator: Generator, requests: u64) -> Lane {
+    pub(crate) fn made(generator: Generator, requests: u64) -> Lane {
         Lane::new(generator.volume().to_owned(), Origin::Made(Box::new(generator)), requests)
     }
 
@@ -43,7 +43,7 @@ impl Lane {
     ///
     /// # Errors
     /// Those of opening it.
-    pub(super) fn read(path: &Path, requests: u64) -> Result<Lane, TraceError> {
+    pub(crate) fn read(path: &Path, requests: u64) -> Result<Lane, TraceError> {
         let reader = open_trace(path, &ReadOptions::default())?;
         Ok(Lane::new(reader.stem().to_owned(), Origin::Read(Box::new(reader)), requests))
     }
@@ -53,7 +53,7 @@ impl Lane {
     }
 
     /// The same from a time on.
-    pub(super) fn from(self, start_ns: u64) -> Lane {
+    pub(crate) fn from(self, start_ns: u64) -> Lane {
         Lane { start_ns, ..self }
     }
 
@@ -105,7 +105,7 @@ impl Lane {
 }
 
 /// VMs by time; of equal times the first VM's come first.
-pub(super) struct Together {
+pub(crate) struct Together {
     lanes: Vec<Lane>,
     heads: BinaryHeap<Reverse<(u64, usize)>>,
     /// The request at the head of each lane.
@@ -117,7 +117,7 @@ impl Together {
     ///
     /// # Errors
     /// Those of reading a trace.
-    pub(super) fn new(lanes: Vec<Lane>) -> Result<Together, TraceError> {
+    pub(crate) fn new(lanes: Vec<Lane>) -> Result<Together, TraceError> {
         let mut together = Together { lanes: Vec::new(), heads: BinaryHeap::new(), waiting: Vec::new() };
         lanes.into_iter().try_for_each(|lane| together.add(lane))?;
         Ok(together)
@@ -127,26 +127,26 @@ impl Together {
     ///
     /// # Errors
     /// Those of reading its trace.
-    pub(super) fn add(&mut self, lane: Lane) -> Result<(), TraceError> {
+    pub(crate) fn add(&mut self, lane: Lane) -> Result<(), TraceError> {
         self.lanes.push(lane);
         self.waiting.push(None);
         self.advance(self.lanes.len() - 1)
     }
 
     /// VMs that were added.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lanes.len()
     }
 
     /// The first so many VMs go on, the others are gone.
-    pub(super) fn keep(&mut self, vms: usize) {
+    pub(crate) fn keep(&mut self, vms: usize) {
         if vms < self.lanes.len() {
             self.heads.retain(|Reverse((_, lane))| *lane < vms);
         }
     }
 
     /// When the next request comes; none at the end.
-    pub(super) fn next_ns(&self) -> Option<u64> {
+    pub(crate) fn next_ns(&self) -> Option<u64> {
         self.heads.peek().map(|Reverse((time_ns, _))| *time_ns)
     }
 
@@ -154,7 +154,7 @@ impl Together {
     ///
     /// # Errors
     /// Those of reading a trace.
-    pub(super) fn next(&mut self) -> Result<Option<(usize, TraceRequest)>, TraceError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(usize, TraceRequest)>, TraceError> {
         let Some(Reverse((_, lane))) = self.heads.pop() else { return Ok(None) };
         let request = self.waiting[lane].take();
         self.advance(lane)?;

@@ -1,0 +1,161 @@
+//! The same under a budget of SSD writes: whether it is kept in every window, and what latency it leaves. It must not know which
+//! schemes there are.
+
+use lode_policy::{Counters, Quota, Scheme, SchemeInfo, Settings, build};
+use lode_replay::{Recording, ReplayError};
+use lode_trace::vm_block;
+use lode_types::{Access, Direction, RequestOp, blocks_of};
+use serde::Serialize;
+
+use super::AUTO;
+use super::figures::{SchemeFigures, best_of, figures_of, replayed};
+use crate::error::PapersError;
+use crate::run::BLOCK;
+
+/// The budget, as a part of what `lru` writes.
+const PART: f64 = 0.5;
+/// By which it is measured.
+const MEASURE: &str = "lru";
+/// A single scheme that holds to budgets as well.
+const HOLDER: &str = "benefit-density";
+/// Windows are a tenth of all time, or of all accesses.
+const WINDOWS: f64 = 10.0;
+const NS_PER_DAY: f64 = 86_400e9;
+
+/// What a budget leads to.
+#[derive(Clone, Debug, Serialize)]
+pub struct BudgetFigures {
+    /// The setting `write_budget`: half of what `lru` writes, for each day, or for each hundred accesses where there are no times.
+    pub write_budget: String,
+    /// Blocks that it allows in all.
+    pub allowed_blocks: u64,
+    /// `auto` with it.
+    pub auto: SchemeFigures,
+    /// `benefit-density` with it.
+    pub holder: SchemeFigures,
+    /// The best of the single schemes that write no more without one; none where there is none.
+    pub best: Option<SchemeFigures>,
+    /// By how many blocks the window with most exceeds its part of what is allowed; below zero: it does not.
+    pub most_over_blocks: f64,
+    /// The same as a part of what is allowed in a window.
+    pub most_over: f64,
+}
+
+/// Measures it; none where nothing is written.
+pub(super) fn measure(
+    recording: &Recording,
+    has_times: bool,
+    physical: Quota,
+    schemes: &[SchemeFigures],
+) -> Result<Option<BudgetFigures>, PapersError> {
+    let written = schemes.iter().find(|one| one.scheme == MEASURE).map_or(0, |one| one.ssd_writes);
+    let places = Places::of(recording, has_times);
+    let allowed = written as f64 * PART;
+    let Some(write_budget) = places.setting(allowed) else { return Ok(None) };
+    let budgeted = |scheme: &str| -> Result<Settings, PapersError> {
+        let mut settings = SchemeInfo::find(scheme).map_err(ReplayError::from)?.settings();
+        settings.set("write_budget", &write_budget)?;
+        Ok(settings)
+    };
+    let auto = figures_of(AUTO, &replayed(recording, budgeted(AUTO)?, physical)?);
+    let holder = figures_of(HOLDER, &replayed(recording, budgeted(HOLDER)?, physical)?);
+    let window = places.length() / WINDOWS;
+    let most = places.most_in(window, &written_by_request(recording, &budgeted(AUTO)?, physical));
+    let of_window = allowed / WINDOWS;
+    Ok(Some(BudgetFigures {
+        allowed_blocks: allowed as u64,
+        auto,
+        holder,
+        best: best_of(schemes.iter().filter(|one| one.ssd_writes as f64 <= allowed)),
+        most_over_blocks: most as f64 - of_window,
+        most_over: (most as f64 - of_window) / of_window,
+        write_budget,
+    }))
+}
+
+/// Where each request is: in nanoseconds, or in accesses where there are no times. Ascending.
+struct Places {
+    at: Vec<f64>,
+    has_times: bool,
+}
+
+impl Places {
+    fn of(recording: &Recording, has_times: bool) -> Places {
+        let mut at = Vec::with_capacity(recording.requests());
+        let (mut latest_ns, mut accesses) = (0, 0u64);
+        for (_, request) in recording.requests_by_time() {
+            latest_ns = request.time_ns.max(latest_ns);
+            accesses += blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()).len() as u64;
+            at.push(if has_times { latest_ns as f64 } else { accesses as f64 });
+        }
+        Places { at, has_times }
+    }
+
+    /// From the first to the last.
+    fn length(&self) -> f64 {
+        match (self.at.first(), self.at.last()) {
+            (Some(first), Some(last)) => last - if self.has_times { *first } else { 0.0 },
+            _ => 0.0,
+        }
+    }
+
+    /// The budget with which so many blocks are allowed in all; none of nothing.
+    fn setting(&self, blocks: f64) -> Option<String> {
+        let length = self.length();
+        if blocks < 1.0 || length <= 0.0 {
+            return None;
+        }
+        Some(match self.has_times {
+            true => format!("{:.0}/day", blocks * BLOCK.bytes() as f64 / (length / NS_PER_DAY)),
+            false => format!("{}", (blocks / length * 100.0).min(1000.0)),
+        })
+    }
+
+    /// Most blocks written in any window of this length, of what each request wrote.
+    fn most_in(&self, window: f64, written: &[u64]) -> u64 {
+        let (mut first, mut inside, mut most) = (0, 0, 0);
+        for (at, written_now) in written.iter().enumerate() {
+            inside += written_now;
+            while self.at[at] - self.at[first] > window {
+                inside -= written[first];
+                first += 1;
+            }
+            most = most.max(inside);
+        }
+        most
+    }
+}
+
+/// Blocks that each request has written to the SSD, decided one request after the other.
+fn written_by_request(recording: &Recording, settings: &Settings, physical: Quota) -> Vec<u64> {
+    let mut scheme = build(&settings.clone().for_blocks(BLOCK), physical, physical);
+    let mut counters = Counters::default();
+    let mut written = Vec::with_capacity(recording.requests());
+    for (_, request) in recording.requests_by_time() {
+        let before = counters.ssd_writes.total();
+        let op = match request.op {
+            RequestOp::Read => Some(Direction::Read),
+            RequestOp::Write => Some(Direction::Write),
+            RequestOp::Trim | RequestOp::Flush => None,
+        };
+        if let Some((op, first)) = op.zip(vm_block(request.volume, 0)) {
+            for part in blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()) {
+                let access =
+                    Access { block: first | part.block, op, partial: part.partial, origin: request.origin };
+                scheme.access(access, &mut Written(&mut counters));
+            }
+            scheme.end_request(request.time_ns, &mut Written(&mut counters));
+        }
+        written.push(counters.ssd_writes.total() - before);
+    }
+    written
+}
+
+/// Counts effects.
+struct Written<'a>(&'a mut Counters);
+
+impl lode_policy::Sink for Written<'_> {
+    fn effect(&mut self, effect: lode_policy::Effect) {
+        self.0.effect(&effect);
+    }
+}

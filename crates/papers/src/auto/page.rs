@@ -1,0 +1,101 @@
+//! The figures as a page. It must not compute anything.
+
+use lode_draw::{
+    Arrangement, BarChart, Cells, Column, Item, Page, Panel, Part, Section, States, Table, Unit,
+};
+use lode_plan::{Made, PROGRAM};
+
+use super::{AIM, AutoReport, CaseFigures};
+use crate::error::PapersError;
+
+/// The page.
+///
+/// # Errors
+/// [`PapersError::Draw`] for more than a page can show.
+pub fn auto_page(report: &AutoReport, made: &Made) -> Result<String, PapersError> {
+    let page = Page {
+        title: "auto beside every single scheme".to_owned(),
+        lead: vec![
+            format!(
+                "At most {:.0} % above the best single scheme in {} of {} cases, below it in {}.",
+                100.0 * AIM,
+                report.within_aim(),
+                report.cases.len(),
+                report.below_best()
+            ),
+            made.line(),
+        ],
+        subtitle: "equal space; requests timed alone on a model of the devices, blocks of 4 KiB".to_owned(),
+        sections: vec![
+            Section { title: "Without a budget".to_owned(), items: vec![ratios(report), latencies(report)] },
+            Section { title: "With a budget of SSD writes".to_owned(), items: vec![budgets(report)] },
+        ],
+        footer: PROGRAM.to_owned(),
+        ..Page::default()
+    };
+    Ok(page.html()?)
+}
+
+fn name(case: &CaseFigures) -> String {
+    let made = if case.synthetic { ", made" } else { "" };
+    format!("{} {} %{made}", case.workload, case.percent)
+}
+
+fn bars(title: &str, rows: Vec<String>, unit: Unit, parts: Vec<(&str, Vec<f64>)>) -> Item {
+    let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
+    let description = format!("{} in each row", names.join(", "));
+    let part =
+        |(name, values): (&str, Vec<f64>)| Part { name: name.to_owned(), values: States::fixed(values) };
+    Item::Bars(BarChart {
+        title: title.to_owned(),
+        description,
+        rows,
+        panels: vec![Panel {
+            title: title.to_owned(),
+            unit,
+            arrangement: Arrangement::Grouped,
+            parts: parts.into_iter().map(part).collect(),
+        }],
+        row_series: None,
+    })
+}
+
+/// Latency to that of the best.
+fn ratios(report: &AutoReport) -> Item {
+    let ratio = |case: &CaseFigures| case.ratio.unwrap_or(0.0);
+    let values = report.cases.iter().map(ratio).collect();
+    let rows = report.cases.iter().map(name).collect();
+    bars("Latency of auto to that of the best single scheme", rows, Unit::Ratio, vec![("auto", values)])
+}
+
+fn latencies(report: &AutoReport) -> Item {
+    let column =
+        |title: &str, cells: Vec<String>| Column { title: title.to_owned(), cells: Cells::Text(cells) };
+    let us = |us: Option<f64>| us.map_or("-".to_owned(), |us| format!("{us:.0}"));
+    let of = |shown: &dyn Fn(&CaseFigures) -> String| report.cases.iter().map(shown).collect::<Vec<_>>();
+    let best = |case: &CaseFigures| {
+        case.best.map_or("-".to_owned(), |best| format!("{} {}", best.scheme, us(best.latency_us)))
+    };
+    Item::Table(Table {
+        title: "Mean latency of a request, in microseconds".to_owned(),
+        columns: vec![
+            column("workload", of(&name)),
+            column("best single", of(&best)),
+            column("auto", of(&|case| us(case.auto.latency_us))),
+            column("ratio", of(&|case| case.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.3}")))),
+            column("chose", of(&|case| case.decisions.len().to_string())),
+        ],
+    })
+}
+
+fn budgets(report: &AutoReport) -> Item {
+    let with: Vec<_> = report.cases.iter().filter_map(|case| Some((case, case.budget.as_ref()?))).collect();
+    let rows = with.iter().map(|(case, _)| name(case)).collect();
+    let us = |us: Option<f64>| us.unwrap_or(0.0);
+    let of = |shown: &dyn Fn(&super::BudgetFigures) -> f64| with.iter().map(|(_, one)| shown(one)).collect();
+    let parts = vec![
+        ("auto", of(&|one| us(one.auto.latency_us))),
+        ("best single that writes no more", of(&|one| us(one.best.and_then(|best| best.latency_us)))),
+    ];
+    bars("Mean latency with half of the SSD writes of lru", rows, Unit::Microseconds, parts)
+}

@@ -1,0 +1,92 @@
+//! `auto` beside every single scheme, on few workloads and at a short length; and `docs/auto.md`, which a whole run makes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use lode_papers::auto::{AutoOptions, AutoReport, auto_markdown, auto_page, run_auto};
+use lode_papers::workload::Length;
+use lode_plan::Made;
+
+const DOCUMENT: &str = include_str!("../../../../docs/auto.md");
+
+/// Ratios of a short run are this far from those of a whole one at most, with so many of a hundred that may be farther.
+const NEAR: f64 = 0.15;
+const FAR_PERCENT: usize = 20;
+
+fn run(traces: Option<&Path>, only: Option<&[&str]>, length: Length) -> AutoReport {
+    let only = only.map(|names| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>());
+    let options = AutoOptions { length, traces, only, threads: 2, memory_bytes: 1 << 30 };
+    run_auto(&options, &|_, _| {}).expect("a run")
+}
+
+/// The ratio of each workload at each size, as the document has it.
+fn documented() -> BTreeMap<(String, String), f64> {
+    let section = DOCUMENT.split("## ").find(|part| part.starts_with("Without a budget")).expect("a section");
+    let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
+    let rows = section.lines().filter(|line| line.starts_with("| ")).map(cells);
+    let rows = rows.filter_map(|cells: Vec<String>| {
+        let name = cells[0].trim_end_matches(" *made*").to_owned();
+        Some(((name, cells[1].clone()), cells.get(4)?.parse().ok()?))
+    });
+    rows.collect()
+}
+
+/// Of profiles alone, which every machine has.
+#[test]
+fn a_short_run_is_near_what_is_documented() {
+    let report = run(None, None, Length::Tiny);
+    let documented = documented();
+    let mut far = Vec::new();
+    for case in &report.cases {
+        let name = (case.workload.clone(), case.percent.to_string());
+        let known = documented.get(&name).unwrap_or_else(|| {
+            panic!("docs/auto.md does not have {name:?}; make it anew with the command at its head")
+        });
+        let found = case.ratio.expect("requests take time");
+        if (found / known - 1.0).abs() > NEAR {
+            far.push(format!("{name:?}: {known} documented, {found:.3} found"));
+        }
+    }
+    println!("{} compared, far: {far:#?}", report.cases.len());
+    assert!(report.cases.len() >= 56);
+    assert!(100 * far.len() <= FAR_PERCENT * report.cases.len(), "{far:#?}");
+}
+
+/// No window of a tenth has more than 2 % beyond its part of a budget, or than 5 blocks where that is more: of committed traces as
+/// they are, and of public ones where they are.
+#[test]
+fn budgets_are_kept_in_every_tenth_of_a_trace() {
+    let committed = lode_testdata::committed("traces");
+    let folders = [Some(committed), lode_testdata::public_traces()];
+    for folder in folders.into_iter().flatten() {
+        let names = ["cloudphysics-2h", "hplajw-1week", "umass-financial1-first10k", "msr-hm_0-sample1k"];
+        let report = run(Some(&folder), Some(&names), Length::Full);
+        assert_eq!(report.cases.len(), 2 * names.len());
+        for case in &report.cases {
+            let budget = case.budget.as_ref().expect("something is written");
+            let name = format!("{} at {} %", case.workload, case.percent);
+            println!("{name}: {budget:?}");
+            assert!(budget.most_over <= 0.02 || budget.most_over_blocks <= 5.0, "{name}: {budget:?}");
+            assert!(budget.auto.ssd_writes > budget.allowed_blocks / 20, "{name}: {budget:?}");
+        }
+    }
+}
+
+#[test]
+fn everything_is_shown() {
+    let report = run(None, Some(&["prxy_0", "web_3"]), Length::Tiny);
+    assert_eq!(report.cases.iter().map(|case| case.percent).collect::<Vec<_>>(), [5, 25, 5, 25]);
+    for case in &report.cases {
+        let schemes: Vec<&str> = case.schemes.iter().map(|one| one.scheme).collect();
+        assert!(
+            schemes.len() > 20 && ["lru", "etica", "benefit-density"].iter().all(|one| schemes.contains(one))
+        );
+        assert!(case.synthetic && case.requests > 1000 && case.best.is_some());
+        let best_us = case.best.and_then(|best| best.latency_us).expect("requests take time");
+        assert!(case.schemes.iter().filter_map(|one| one.latency_us).all(|us| us >= best_us));
+    }
+    let words = auto_markdown(&report, "lode paper auto");
+    assert!(words.contains("| prxy_0 *made* | 5 | `"), "{words}");
+    let made = Made { command: "lode paper auto".to_owned(), ..Made::default() };
+    assert!(auto_page(&report, &made).expect("a page").contains("With a budget of SSD writes"));
+}
