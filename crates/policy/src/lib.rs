@@ -48,7 +48,7 @@ pub use next_uses::{NextUses, NextUsesBuilder};
 pub use of_sized::OfSized;
 pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 pub use quota::Quota;
-pub use registry::{AnyScheme, SchemeInfo, build, build_with_future, schemes as all_schemes};
+pub use registry::{AnyScheme, DEFAULT_SCHEME, SchemeInfo, build, build_with_future, schemes as all_schemes};
 pub use scheme::{AccessSink, Budgeting, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED, WriteBudget, nearest_name};
 pub use sizer::{AccessTimes, Sizer, Tenant};

@@ -47,6 +47,9 @@ pub struct SchemeInfo {
     pub(crate) build: fn(&Settings, Quota, Quota) -> AnyScheme,
 }
 
+/// The scheme of whoever does not choose one: it has DRAM and an SSD.
+pub const DEFAULT_SCHEME: &str = auto::INFO.name;
+
 /// What a few tables take once they hold anything.
 pub(crate) const LEAN: u64 = 4 << 10;
 

@@ -71,7 +71,7 @@ fn every_key_arrives() {
     assert_eq!((one.listen[0].mode, one.listen[0].group.as_deref()), (Some(0o660), Some("kvm")));
     assert_eq!(one.listen[1], Address::Tcp("127.0.0.1:10809".parse().unwrap()).into());
     assert_eq!((two.dram_bytes, two.ssd_bytes, two.read_only), (0, 0, true));
-    assert_eq!(two.settings.scheme(), "etica");
+    assert_eq!(two.settings.scheme(), lode_policy::DEFAULT_SCHEME);
     assert_eq!(
         (config.limits.connections, config.limits.connection_bytes, config.limits.vm_bytes),
         (4, 8 << 20, 1 << 20)

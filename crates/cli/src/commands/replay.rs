@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
-use lode_policy::{Decision, Quota, SchemeInfo};
+use lode_policy::{DEFAULT_SCHEME, Decision, Quota, SchemeInfo};
 use lode_replay::{
     Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, VmReport,
     count_vms, level_blocks, replay, replay_with_future,
@@ -41,7 +41,7 @@ pub struct ReplayCommand {
     files: Vec<PathBuf>,
 
     /// The caching scheme; `lode schemes` lists them.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEME)]
     scheme: String,
 
     /// Size of the DRAM level, for schemes that have one.

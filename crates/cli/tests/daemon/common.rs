@@ -90,6 +90,7 @@ name = "vm1"
 backing = {{ path = "{folder}/vm1.img" }}
 dram = "4MiB"
 ssd = "32MiB"
+scheme = "etica"
 listen = ["unix:{folder}/vm1.sock", "unix:{folder}/both.sock"]
 
 [[vm]]

@@ -140,7 +140,7 @@ fn configure(site: &Site, [first, second]: [&str; 2], host: &str) {
     site.configure(&format!("[host]\n{host}"));
     let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
     let text = text.replace("ssd = \"16MiB\"\nscheme = \"lru\"", second);
-    let text = text.replace("dram = \"4MiB\"\nssd = \"32MiB\"", first);
+    let text = text.replace("dram = \"4MiB\"\nssd = \"32MiB\"\nscheme = \"etica\"", first);
     assert!(text.contains(first) && text.contains(second));
     std::fs::write(site.path("test.toml"), text).unwrap();
 }

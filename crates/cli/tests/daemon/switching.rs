@@ -93,7 +93,7 @@ fn configure_host(site: &Site, mode: &str) {
         "[host]\nmode = \"{mode}\"\ndram = \"8MiB\"\nssd = \"48MiB\"\ninterval = \"1s\"\nrate = \"64MiB\"\n"
     ));
     let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
-    let text = text.replace("dram = \"4MiB\"\nssd = \"32MiB\"", "scheme = \"lru\"");
+    let text = text.replace("dram = \"4MiB\"\nssd = \"32MiB\"\nscheme = \"etica\"", "scheme = \"lru\"");
     let text = if mode == "auto" { text.replace("ssd = \"16MiB\"\n", "") } else { text };
     let text = if mode == "auto" {
         text
@@ -166,7 +166,8 @@ fn a_scheme_that_comes_to_use_memory_gets_what_the_host_has() {
 fn memory_for_a_scheme_that_comes_to_use_it_is_found_without_a_host_section() {
     let site = Site::new();
     let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
-    let text = text.replace("dram = \"4MiB\"\nssd = \"32MiB\"", "ssd = \"32MiB\"\nscheme = \"lru\"");
+    let text = text
+        .replace("dram = \"4MiB\"\nssd = \"32MiB\"\nscheme = \"etica\"", "ssd = \"32MiB\"\nscheme = \"lru\"");
     std::fs::write(site.path("test.toml"), text).unwrap();
     let daemon = site.serve_up();
     for _ in 0..3 {

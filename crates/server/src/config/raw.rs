@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lode_format::CacheId;
 use lode_media::DriverChoice;
-use lode_policy::{Quota, RequestSource, SchemeInfo, SettingError, Settings, nearest_name};
+use lode_policy::{DEFAULT_SCHEME, Quota, RequestSource, SchemeInfo, SettingError, Settings, nearest_name};
 use lode_types::{BlockSize, Level, OriginFields};
 use serde::Deserialize;
 use toml::{Spanned, Value};
@@ -521,7 +521,6 @@ fn check_level(
 }
 
 fn find_scheme(name: Option<Spanned<String>>) -> Result<&'static SchemeInfo, Fault> {
-    const DEFAULT_SCHEME: &str = "etica";
     let (name, at) = match &name {
         Some(name) => (name.get_ref().as_str(), Some(name.span().start)),
         None => (DEFAULT_SCHEME, None),
