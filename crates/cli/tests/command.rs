@@ -216,7 +216,7 @@ fn what_cannot_be_is_refused_with_advice() {
         (&["--scheme", "lru", "--ssd", "5TiB"], "more than 1073741824 blocks"),
         (&["--scheme", "lru", "--ssd", "1M", "--block", "5KiB"], "power of two"),
         (&["--scheme", "lru", "--ssd", "1M", "--format", "xml"], "vscsi"),
-        (&["--ssd", "1M"], "--scheme <NAME>"),
+        (&["--ssd", "1M"], "Scheme 'auto' uses the dram level; write --dram SIZE"),
     ];
     for (arguments, advice) in cases {
         let message = bad(&[&["replay", &trace], arguments].concat(), 2);
