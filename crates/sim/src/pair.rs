@@ -157,6 +157,11 @@ impl SimPair {
         self.fill.parked() > 0
     }
 
+    /// Whether anything waits for a label or for what is copied.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.is_recording() || self.somebody_waits()
+    }
+
     /// Whether a member is being brought up to date.
     pub(crate) fn is_filling(&self) -> bool {
         self.fill.is_under_way()

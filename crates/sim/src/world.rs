@@ -231,7 +231,7 @@ impl World {
         let completion = match self.next_decided() {
             Some(completion) => Some(completion),
             None => {
-                let Some(Reverse((at, arrival))) = self.due.pop() else { return false };
+                let Some(Reverse((at, arrival))) = self.due.pop() else { return self.pair_step_alone() };
                 self.now_ns = self.now_ns.max(at);
                 let pending = self.pending.remove(&arrival).expect("what is due is pending");
                 self.carry_out(pending)

@@ -212,6 +212,16 @@ impl World {
         }
     }
 
+    /// Where no device has anything to do, lets the pair do what commands wait for. False: none does, or that waits for others.
+    pub(super) fn pair_step_alone(&mut self) -> bool {
+        if !self.pair.as_ref().is_some_and(|pair| pair.is_waited_for()) {
+            return false;
+        }
+        self.pair_step();
+        self.take_commands();
+        !self.due.is_empty() || !self.pair.as_ref().is_some_and(|pair| pair.is_waited_for())
+    }
+
     /// Has a member that is brought up to date be so, as far as nothing under way keeps it from that.
     pub(super) fn fill_pair(&mut self) {
         if let Some(pair) = &mut self.pair
