@@ -1,7 +1,9 @@
 //! The directory: the volumes of the cache, and which volume owns which extent. Two copies, written in
 //! turn; the valid one with the higher generation counts. A copy is several pages that stand or fall
-//! together: each carries the generation.
+//! together: each carries the generation, which no two directories share: after a power cut a copy may be pages of the one that
+//! was being written and pages of what was there before.
 
+use lode_types::planted;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -21,6 +23,11 @@ const EXTENT_PAGES: usize = (DeviceLayout::MAX_EXTENTS as usize).div_ceil(EXTENT
 pub(crate) const DIRECTORY_PAGES: usize = VOLUME_PAGES + EXTENT_PAGES;
 
 const NO_OWNER: u16 = u16::MAX;
+
+/// A run has so many generations to give, and the next one has others.
+const GENERATIONS_OF_RUN: u64 = 1 << 32;
+/// No cache has so many; beyond are directories that somebody made up.
+const MOST_GENERATIONS: u64 = u64::MAX - GENERATIONS_OF_RUN + 1;
 
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +98,17 @@ impl Directory {
     /// No volumes and `extents` free extents.
     pub fn empty(extents: u32) -> Directory {
         Directory { generation: 0, volumes: Vec::new(), owners: vec![None; extents as usize] }
+    }
+
+    /// The generation of the directory that is written after this one, in a run of this epoch: for the other copy, and one that no
+    /// other run has given to a directory that was torn or lost before anybody read it.
+    pub fn next_generation(&self, epoch: u64) -> u64 {
+        let next = self.generation + 1;
+        let first_of_run = epoch.saturating_mul(GENERATIONS_OF_RUN).min(MOST_GENERATIONS);
+        match next < first_of_run && !planted("generation-given-twice") {
+            true => first_of_run + (next & 1),
+            false => next,
+        }
     }
 
     /// The copy that this generation is written to.
@@ -173,6 +191,9 @@ impl Directory {
             let raw: Raw = page::open(WHAT, MAGIC, Some(cache), page)?;
             if raw.extents.get() > DeviceLayout::MAX_EXTENTS {
                 return Err(wrong("extents"));
+            }
+            if raw.generation.get() == u64::MAX {
+                return Err(wrong("generation"));
             }
             let directory = directory.get_or_insert_with(|| Directory {
                 generation: raw.generation.get(),

@@ -151,6 +151,33 @@ fn directories_round_trip_and_the_newer_counts() {
     assert_eq!(old.extents_of(2), vec![7]);
 }
 
+/// Two runs after one another that both read the same directory, because what the first of them wrote was torn.
+#[test]
+fn directories_of_two_runs_do_not_mix() {
+    let read = directory();
+    let written = |epoch: u64, owner| {
+        let mut next = read.clone();
+        next.generation = read.next_generation(epoch);
+        next.owners[8] = owner;
+        next
+    };
+    let (first, second) = (written(3, Some(0)), written(4, None));
+    assert!(first.copy() == second.copy() && first.copy() != read.copy());
+    assert!(second.generation > first.generation && first.generation > read.generation);
+    assert_eq!(second.next_generation(4), second.generation + 1);
+    let [first, second] = [&first, &second].map(|directory| directory.encode(CACHE).unwrap());
+    for pages in 1..first.len() / 4096 {
+        let mut torn = first.clone();
+        torn[..pages * 4096].copy_from_slice(&second[..pages * 4096]);
+        assert_eq!(Directory::decode(CACHE, &torn).unwrap_err().wrong, Wrong::Field("generation"));
+    }
+    // Numbers that somebody made up.
+    let far = Directory { generation: u64::MAX - 1, ..read.clone() };
+    assert_eq!(far.next_generation(u64::MAX), u64::MAX);
+    let made_up = Directory { generation: u64::MAX, ..read }.encode(CACHE).unwrap();
+    assert_eq!(Directory::decode(CACHE, &made_up).unwrap_err().wrong, Wrong::Field("generation"));
+}
+
 #[test]
 fn names_too_long_are_refused() {
     let mut directory = directory();

@@ -115,6 +115,13 @@ fn a_seed_of_short_lives_that_once_failed() {
     attack(1257, Crash::Power, Changing::Shares).unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// A host that once showed a fault: pages of a directory that nobody could read were taken for those of one that a start had begun
+/// to write over it, as both had the same generation.
+#[test]
+fn g4_a_directory_is_never_pages_of_two_runs() {
+    attack(1783257789257239344, Crash::Any, Changing::Anything).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// Pairs that once showed a fault: a label that was not brought up to the newest one, so that its SSD was not believed alone; a
 /// start that went on with what only an SSD that was dropped meanwhile had.
 #[test]

@@ -190,7 +190,7 @@ impl SpaceDirectory {
         Some(match todo {
             Todo::Flush => DirectoryOutput::Flush,
             Todo::Directory => {
-                change.next.generation += 1;
+                change.next.generation = change.next.next_generation(change.superblock.epoch);
                 let bytes =
                     change.next.encode(change.superblock.cache).expect("names and numbers were checked");
                 let offset_bytes = DeviceLayout::directory(change.next.copy());

@@ -122,7 +122,7 @@ impl Store {
         mut next: Directory,
     ) -> Result<(), StoreError> {
         for _ in 0..2 - u8::from(planted("directory-in-one-copy")) {
-            next.generation += 1;
+            next.generation = next.next_generation(self.view.superblock.epoch);
             let bytes = next.encode(self.view.superblock.cache)?;
             write(device, DeviceLayout::directory(next.copy()), &bytes)?;
             flush(device)?;
