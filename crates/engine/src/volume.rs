@@ -338,8 +338,8 @@ impl Engine {
         let read_ssd = &self.levels.read_ssd;
         let is_worn = || read_ssd.quarantined() > self.config.reserve_of(level) / 2;
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
-        // What makes places waits for this copy.
-        let is_waited_for = level == Level::Ssd && self.groups_wait_for_blocks();
+        // Places come free when the group is over, those of copies beside dirty ones as well, and it may wait for this copy.
+        let is_waited_for = self.groups_wait_for_blocks();
         let is_full = self.front.is_starved() || !self.health.is_well() || is_waited_for;
         self.places_for_copies(level) == 0 && (are_gone || is_full)
     }

@@ -131,6 +131,12 @@ fn seeds_of_pairs_that_once_failed() {
     }
 }
 
+/// Ordered volumes that once showed a fault: a group waited for a copy into the read SSD, where places came free when the group was over.
+#[test]
+fn seeds_of_ordered_write_back_that_once_failed() {
+    attack_ordered(1783257866134903261, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// A block that a scrub was at whenever blocks were looked for in an extent that was to be given up: the extent stayed for ever.
 #[test]
 fn a_seed_whose_extent_was_never_given_up() {
