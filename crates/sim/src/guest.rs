@@ -133,7 +133,7 @@ impl Guest {
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, rng);
         self.crash(world, crash, disk_failed || then_power);
         self.check_order(world, None).map_err(|error| format!("after {crash:?}: {error}"))?;
-        self.lose_ssd(plan, world, rng)?;
+        self.lose_ssd(plan, world, rng, then_power)?;
         world.damage(plan.flips);
         if plan.member_losses > 0 {
             self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));

@@ -36,10 +36,22 @@ impl Guest {
         Ok(())
     }
 
-    /// By chance the SSD is lost after a crash. The disk is what there is then.
-    pub(super) fn lose_ssd(&mut self, plan: &Plan, world: &mut World, rng: &mut Rng) -> Result<(), String> {
+    /// By chance the SSD is lost after a crash. The disk is what there is then; where the power fails during the starts that follow, it
+    /// fails now, because the model knows one state of each sector.
+    pub(super) fn lose_ssd(
+        &mut self,
+        plan: &Plan,
+        world: &mut World,
+        rng: &mut Rng,
+        then_power: bool,
+    ) -> Result<(), String> {
         if self.history.is_none() || !rng.chance(plan.ssd_losses) {
             return Ok(());
+        }
+        if then_power {
+            world.backing.power_cut(rng);
+            world.redo.power_cut(rng);
+            self.check_order(world, None).map_err(|error| format!("the power fails as well: {error}"))?;
         }
         if rng.chance(50) {
             let writes = rng.below(MOST_WRITES_OF_A_REDO);
