@@ -108,13 +108,6 @@ fn seeds_that_once_failed() {
     }
 }
 
-/// A host of short lives that once showed a fault: a change of extents touched the one copy of a table page while the other one,
-/// written by a checkpoint that the change had cut short, was not flushed.
-#[test]
-fn a_seed_of_short_lives_that_once_failed() {
-    attack(1257, Crash::Power, Changing::Shares).unwrap_or_else(|error| panic!("{error}"));
-}
-
 /// A host that once showed a fault: pages of a directory that nobody could read were taken for those of one that a start had begun
 /// to write over it, as both had the same generation.
 #[test]
