@@ -1,14 +1,15 @@
-//! Guarantees 2, 6 and 10 of `docs/design.md` with a database for a guest: PostgreSQL on ext4 on a served disk. The daemon is killed
-//! again and again while pgbench runs; every transaction that it saw committed is there afterwards, and all balances agree.
+//! Guarantees 2, 6, 10 and 11 of `docs/design.md` with a database for a guest: PostgreSQL on a file system on a served disk. The daemon
+//! is killed again and again while pgbench runs; every transaction that it saw committed is there afterwards, and all balances agree.
+//! Of a disk that is written in the order of its guest's flushes, the image alone is a file system with a database, a little older.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::common::{Daemon, MIB, Numbers, Site, has_tool};
+use crate::common::{Daemon, MIB, Numbers, Site, has_tool, lode_ok};
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 4;
@@ -45,11 +46,44 @@ fn postgres_user() -> Option<(u32, u32)> {
     Some((user[2].parse().ok()?, user[3].parse().ok()?))
 }
 
-/// A served disk as a mounted file system: an NBD client in user space, a loop device, ext4.
+/// A disk as a mounted file system: an image, or what an NBD client in user space shows as one, and a loop device.
 struct Mounted<'a> {
     place: &'a Place,
-    client: Child,
+    client: Option<Child>,
     device: String,
+}
+
+/// What is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileSystem {
+    Ext4,
+    Xfs,
+}
+
+impl FileSystem {
+    fn make(self, device: &str) {
+        match self {
+            FileSystem::Ext4 => run(Command::new("mkfs.ext4").args(["-q", device])),
+            FileSystem::Xfs => run(Command::new("mkfs.xfs").args(["-q", "-f", device])),
+        };
+    }
+
+    /// Replays the journal, and finds nothing wrong beyond that.
+    fn check(self, device: &str, folder: &Path) {
+        match self {
+            FileSystem::Ext4 => {
+                // 1: there was something to do; damage beyond that has other codes.
+                let check = Command::new("e2fsck").args(["-f", "-p", device]).output().unwrap();
+                let said = String::from_utf8_lossy(&check.stdout);
+                assert!(matches!(check.status.code(), Some(0 | 1)), "e2fsck: {} {said}", check.status);
+            }
+            FileSystem::Xfs => {
+                run(Command::new("mount").arg(device).arg(folder));
+                run(Command::new("umount").arg(folder));
+                run(Command::new("xfs_repair").args(["-n", device]));
+            }
+        }
+    }
 }
 
 /// Folders and programs.
@@ -57,6 +91,7 @@ struct Place {
     folder: PathBuf,
     programs: PathBuf,
     user: (u32, u32),
+    file_system: FileSystem,
 }
 
 impl Place {
@@ -83,6 +118,28 @@ impl Place {
         self.as_postgres(&self.programs.join(name))
     }
 
+    /// Where served disks can be mounted and a database run; otherwise it says why not.
+    fn of(site: &Site, file_system: FileSystem) -> Option<Place> {
+        let tools = ["nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "mkfs.xfs", "xfs_repair", "setpriv"];
+        if !tools.iter().all(|tool| has_tool(tool)) {
+            return None;
+        }
+        let (Some(programs), Some(user)) = (server_programs(), postgres_user()) else {
+            lode_testdata::skip("PostgreSQL is not installed");
+            return None;
+        };
+        if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+            lode_testdata::skip("served disks can be mounted by root only, where there is FUSE");
+            return None;
+        }
+        let place = Place { folder: site.folder.path().to_owned(), programs, user, file_system };
+        fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o711)).unwrap();
+        ["fuse", "mounted", "sockets"].iter().for_each(|name| fs::create_dir(place.path(name)).unwrap());
+        chown(place.path("sockets"), Some(user.0), Some(user.1)).unwrap();
+        fs::File::options().write(true).open(site.path("vm2.img")).unwrap().set_len(DISK_MIB * MIB).unwrap();
+        Some(place)
+    }
+
     fn mount(&self, site: &Site, daemon: &Daemon<'_>, is_new: bool) -> Mounted<'_> {
         // It waits until the VM is served; the client of the file system would not.
         drop(daemon.client("vm2"));
@@ -91,22 +148,33 @@ impl Place {
         client.arg(&disk).arg(site.uri("vm2")).stdin(Stdio::null()).stderr(Stdio::null());
         let client = client.spawn().unwrap();
         wait_for("the disk", || fs::metadata(&disk).is_ok_and(|found| found.len() == DISK_MIB * MIB));
-        let found = run(Command::new("losetup").args(["-f", "--show", "--direct-io=on"]).arg(&disk));
+        self.mount_file(&disk, Some(client), is_new)
+    }
+
+    fn mount_file(&self, disk: &Path, client: Option<Child>, is_new: bool) -> Mounted<'_> {
+        let found = run(Command::new("losetup").args(["-f", "--show", "--direct-io=on"]).arg(disk));
         let device = String::from_utf8(found.stdout).unwrap().trim().to_owned();
         let mounted = Mounted { place: self, client, device };
-        if is_new {
-            run(Command::new("mkfs.ext4").args(["-q", &mounted.device]));
-        } else {
-            // It replays the journal. 1: there was something to do; damage beyond that has other codes.
-            let check = Command::new("e2fsck").args(["-f", "-p", &mounted.device]).output().unwrap();
-            let said = String::from_utf8_lossy(&check.stdout);
-            assert!(matches!(check.status.code(), Some(0 | 1)), "e2fsck: {} {said}", check.status);
+        match is_new {
+            true => self.file_system.make(&mounted.device),
+            false => self.file_system.check(&mounted.device, &self.path("mounted")),
         }
         run(Command::new("mount").arg(&mounted.device).arg(self.path("mounted")));
         mounted
     }
 
-    fn start_database(&self) -> Child {
+    /// A new database on what is mounted.
+    fn begin_database(&self) -> Database {
+        let data = self.path("mounted/data");
+        fs::create_dir(&data).unwrap();
+        chown(&data, Some(self.user.0), Some(self.user.1)).unwrap();
+        run(self.program("initdb").arg("-D").arg(&data).args(["-A", "trust"]));
+        let database = self.start_database();
+        run(&mut self.pgbench(&["-q", "-i", "-s", "2"]));
+        database
+    }
+
+    fn start_database(&self) -> Database {
         let log = fs::File::options().create(true).append(true).open(self.path("database.log")).unwrap();
         let mut database = self.program("postgres");
         database.arg("-D").arg(self.path("mounted/data")).arg("-k").arg(self.path("sockets"));
@@ -114,7 +182,7 @@ impl Place {
         for setting in settings {
             database.args(["-c", setting]);
         }
-        let database = database.stderr(log).spawn().unwrap();
+        let database = Database(database.stderr(log).spawn().unwrap());
         wait_for("the database", || {
             self.program("pg_isready")
                 .arg("-q")
@@ -133,12 +201,13 @@ impl Place {
         command
     }
 
-    /// Transactions that pgbench saw committed in a round.
-    fn committed(&self, round: u64) -> u64 {
+    /// When transactions of a round were committed, as pgbench saw it: microseconds since 1970 began.
+    fn committed(&self, round: u64) -> Vec<u64> {
         let prefix = format!("round{round}.");
         let logs = fs::read_dir(self.path("sockets")).unwrap().map(|entry| entry.unwrap().path());
         let of_round = logs.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&prefix));
-        of_round.map(|path| fs::read_to_string(path).unwrap().lines().count() as u64).sum()
+        let texts = of_round.map(|path| fs::read_to_string(path).unwrap());
+        texts.flat_map(|text| text.lines().map(ended_us).collect::<Vec<_>>()).collect()
     }
 
     /// Transactions in the history, and the sums of all balances and of the history.
@@ -155,6 +224,12 @@ impl Place {
     }
 }
 
+/// Of a line of pgbench's log: client, number, duration, script, and the end in seconds and microseconds.
+fn ended_us(line: &str) -> u64 {
+    let fields: Vec<u64> = line.split(' ').filter_map(|field| field.parse().ok()).collect();
+    fields[4] * 1_000_000 + fields[5]
+}
+
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
         let works = |command: &mut Command| {
@@ -168,8 +243,10 @@ impl Drop for Mounted<'_> {
         }
         works(Command::new("losetup").args(["-d", &self.device]));
         works(Command::new("umount").arg(self.place.path("fuse")));
-        let _ = self.client.kill();
-        let _ = self.client.wait();
+        if let Some(client) = &mut self.client {
+            let _ = client.kill();
+            let _ = client.wait();
+        }
     }
 }
 
@@ -198,39 +275,20 @@ fn kill_during_a_run(place: &Place, daemon: Daemon<'_>, database: Database, roun
 
 #[test]
 fn g10_a_database_loses_no_commit_when_the_daemon_is_killed() {
-    if !["nbdfuse", "losetup", "mkfs.ext4", "e2fsck", "setpriv"].iter().all(|tool| has_tool(tool)) {
-        return;
-    }
-    let (Some(programs), Some(user)) = (server_programs(), postgres_user()) else {
-        return lode_testdata::skip("PostgreSQL is not installed");
-    };
-    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-        return lode_testdata::skip("served disks can be mounted by root only, where there is FUSE");
-    }
     let site = Site::new();
-    let place = Place { folder: site.folder.path().to_owned(), programs, user };
-    fs::set_permissions(&place.folder, fs::Permissions::from_mode(0o711)).unwrap();
-    ["fuse", "mounted", "sockets"].iter().for_each(|name| fs::create_dir(place.path(name)).unwrap());
-    chown(place.path("sockets"), Some(user.0), Some(user.1)).unwrap();
-    fs::File::options().write(true).open(site.path("vm2.img")).unwrap().set_len(DISK_MIB * MIB).unwrap();
-
+    let Some(place) = Place::of(&site, FileSystem::Ext4) else { return };
     let mut daemon = site.serve_up();
     let mut mounted = place.mount(&site, &daemon, true);
-    fs::create_dir(place.path("mounted/data")).unwrap();
-    chown(place.path("mounted/data"), Some(user.0), Some(user.1)).unwrap();
-    run(place.program("initdb").arg("-D").arg(place.path("mounted/data")).args(["-A", "trust"]));
-    let mut database = Database(place.start_database());
-    run(&mut place.pgbench(&["-q", "-i", "-s", "2"]));
-
+    let mut database = place.begin_database();
     let (mut numbers, mut committed) = (Numbers(0x1da7), 0);
     for round in 0..KILLS {
         let after = Duration::from_millis(200 + numbers.below(700));
         kill_during_a_run(&place, daemon, database, round, after);
-        committed += place.committed(round);
+        committed += place.committed(round).len() as u64;
         drop(mounted);
         daemon = site.serve_up();
         mounted = place.mount(&site, &daemon, false);
-        database = Database(place.start_database());
+        database = place.start_database();
         let (found, sums) = place.totals();
         // Of each client the last transaction may have been committed without having been answered.
         let most = committed + CLIENTS * (round + 1);
@@ -242,6 +300,66 @@ fn g10_a_database_loses_no_commit_when_the_daemon_is_killed() {
     }
     assert!(committed > 10 * KILLS, "{committed} transactions are too few to say anything");
     println!("{committed} transactions committed through {KILLS} kills");
+    drop((database, mounted));
+    daemon.stop();
+}
+
+#[test]
+fn g11_a_database_on_ext4_goes_on_from_the_image_alone() {
+    a_database_goes_on_from_the_image_alone(FileSystem::Ext4);
+}
+
+#[test]
+fn g11_a_database_on_xfs_goes_on_from_the_image_alone() {
+    a_database_goes_on_from_the_image_alone(FileSystem::Xfs);
+}
+
+/// The daemon is killed in the middle of a run, and of what is left there is the image with its redo log alone.
+fn a_database_goes_on_from_the_image_alone(file_system: FileSystem) {
+    const LOSSES: u64 = 4;
+    // Groups end within a second or two, and are written in less.
+    const MOST_BEHIND: Duration = Duration::from_secs(15);
+    let site = Site::new();
+    let Some(place) = Place::of(&site, file_system) else { return };
+    let text = fs::read_to_string(site.path("test.toml")).unwrap();
+    let ordered =
+        text.replace("ssd = \"16MiB\"", "ssd = \"16MiB\"\nwriteback = { ordered = true, group = \"4MiB\" }");
+    assert_ne!(text, ordered);
+    fs::write(site.path("test.toml"), ordered).unwrap();
+
+    let mut daemon = site.serve_up();
+    let mut mounted = place.mount(&site, &daemon, true);
+    let mut database = place.begin_database();
+    // What was made is on the disk before anything is lost.
+    run(Command::new("sync").arg("-f").arg(place.path("mounted")));
+    sleep(MOST_BEHIND / 3);
+    let (mut commits, mut found_before) = (Vec::new(), 0);
+    for round in 0..LOSSES {
+        kill_during_a_run(&place, daemon, database, round, Duration::from_secs(3));
+        let killed_us = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
+        commits.extend(place.committed(round));
+        drop(mounted);
+        let copy = [".img", ".img.redo"].map(|ending| site.path(&format!("copy{ending}")));
+        fs::copy(site.path("vm2.img"), &copy[0]).unwrap();
+        fs::copy(site.path("vm2.img.redo"), &copy[1]).unwrap();
+        lode_ok(&["recover", copy[0].to_str().unwrap()]);
+        {
+            let _mounted = place.mount_file(&copy[0], None, false);
+            let _database = place.start_database();
+            let (found, sums) = place.totals();
+            assert!(sums.iter().all(|&sum| sum == sums[0]), "loss {round}: balances differ: {sums:?}");
+            let is_old = |ended_us: &&u64| **ended_us + (MOST_BEHIND.as_micros() as u64) < killed_us;
+            let least = commits.iter().filter(is_old).count() as u64;
+            assert!(found >= least.max(found_before), "loss {round}: {found} of {least} old commits");
+            found_before = found;
+        }
+        daemon = site.serve_up();
+        mounted = place.mount(&site, &daemon, false);
+        database = place.start_database();
+        assert!(place.totals().0 >= commits.len() as u64, "with its SSD it has everything");
+    }
+    println!("{file_system:?}: {found_before} of {} transactions on the image alone", commits.len());
+    assert!(found_before > 0, "the image never had any transaction");
     drop((database, mounted));
     daemon.stop();
 }
