@@ -121,6 +121,22 @@ fn remove(path: &Path) -> Result<(), ServerError> {
     })
 }
 
+/// The redo log of a VM that is served no more, and whose disk has everything, goes.
+pub(crate) fn leave(vm: &VmConfig) -> Result<(), ServerError> {
+    let Some(path) = path_of(vm)?.filter(|_| vm.is_ordered()) else { return Ok(()) };
+    let Some(file) = open(&path)? else { return Ok(()) };
+    let log = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
+    if log.is_some_and(|log| !log.entries.is_empty()) {
+        let what = format!(
+            "The redo log {} is not empty; `lode recover` brings what it holds to the disk",
+            path.display()
+        );
+        return Err(ServerError::new(ServerErrorKind::Store, what));
+    }
+    drop(file);
+    remove(&path)
+}
+
 /// The redo log of a volume that is about to be served, with [`apply`] done before.
 pub(crate) fn prepare(vm: &VmConfig, label: RedoLabel) -> Result<OpenRedo, ServerError> {
     let Some(path) = path_of(vm)? else {

@@ -102,6 +102,50 @@ fn vms_come_and_go_while_others_write() {
     site.serve_up().stop();
 }
 
+/// A VM with ordered write-back comes with a redo log of its own, which its image is a state with, and which goes with it.
+#[test]
+fn g11_a_vm_with_ordered_write_back_comes_and_goes() {
+    let site = Site::new();
+    let daemon = site.serve_up();
+    add(&site, "vm3", &["ssd=8MiB", "writeback=ordered"]);
+    let mut third = daemon.client("vm3");
+    (0..64).for_each(|at| third.write(at * BLOCK, &pattern(at, 1, BLOCK as usize)));
+    third.flush();
+    let ordered = || daemon.status()["vms"][2]["ordered"].clone();
+    let deadline = Instant::now() + PATIENCE;
+    while ordered()["group"] == 0 || ordered()["behind_bytes"] != 0 {
+        assert!(Instant::now() < deadline, "{}", ordered());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    third.write(0, &pattern(0, 2, BLOCK as usize));
+    daemon.kill();
+    // The file does not know it: the image with its log is all there is.
+    let said = lode_ok(&["recover", &site.text("vm3.img")]);
+    assert!(said.contains("is the state of group"), "{said}");
+    let (disk, mut bytes) = (File::open(site.path("vm3.img")).unwrap(), vec![0; BLOCK as usize]);
+    for at in 1..64 {
+        disk.read_exact_at(&mut bytes, at * BLOCK).unwrap();
+        assert!(bytes == pattern(at, 1, BLOCK as usize), "block {at}");
+    }
+    disk.read_exact_at(&mut bytes, 0).unwrap();
+    assert!([1, 2].iter().any(|&name| bytes == pattern(0, name, BLOCK as usize)));
+    let daemon = site.serve_up();
+    assert_eq!(names(&daemon), ["vm1", "vm2"]);
+    add(&site, "vm4", &["ssd=8MiB", "writeback=ordered"]);
+    let mut fourth = daemon.client("vm4");
+    fourth.write(0, &pattern(0, 3, BLOCK as usize));
+    drop(fourth);
+    wait_for_no_client(&daemon, 2);
+    lode_ok(&["drain", &site.text("test.toml"), "--vm", "vm4"]);
+    assert!(site.path("vm4.img.redo").exists());
+    let said = vm(&site, &["remove", "vm4"]);
+    assert!(!said.contains("Warning") && !site.path("vm4.img.redo").exists(), "{said}");
+    let (disk, mut bytes) = (File::open(site.path("vm4.img")).unwrap(), vec![0; BLOCK as usize]);
+    disk.read_exact_at(&mut bytes, 0).unwrap();
+    assert!(bytes == pattern(0, 3, BLOCK as usize));
+    daemon.stop();
+}
+
 fn wait_for_no_client(daemon: &Daemon<'_>, vm: usize) {
     let deadline = Instant::now() + PATIENCE;
     while daemon.status()["vms"][vm]["connections"] != 0 {

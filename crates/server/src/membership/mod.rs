@@ -126,7 +126,7 @@ pub(crate) fn keeps(vm: &str, drain: &str, clients: u32, dirty_blocks: u64) -> O
 /// What a thread is to do.
 pub(crate) enum Work {
     Add(Box<AddVm>),
-    Remove(RemoveVm),
+    Remove(Box<RemoveVm>),
     Rename(Box<RenameVm>),
     Release(ReleaseVm),
     Resume(ResumeVm),

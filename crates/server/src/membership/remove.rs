@@ -9,12 +9,15 @@ use lode_store::MembershipChange;
 
 use super::parts::{DirectoryEnd, Parts};
 use super::{Done, Failure};
+use crate::config::VmConfig;
 use crate::identity::StateFile;
 use crate::messages::ToShard;
+use crate::redo;
 
 /// See the module's documentation.
 pub(crate) struct RemoveVm {
     pub vm: String,
+    pub config: VmConfig,
     pub number: usize,
     pub tag: Option<VolumeTag>,
     pub disconnect: bool,
@@ -24,13 +27,14 @@ pub(crate) struct RemoveVm {
 impl RemoveVm {
     /// Once the shard has let the VM out it is gone, whatever comes of its space.
     pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<Done, Failure> {
-        let RemoveVm { vm, number, tag, disconnect, state } = self;
+        let RemoveVm { vm, config, number, tag, disconnect, state } = self;
         parts.check_ssd()?;
         let (answer, answered) = sync_channel(1);
         parts.host.tell(number, |volume| ToShard::Remove { volume, disconnect, answer });
         answered.recv().map_err(|_| "The service stops".to_owned())??;
         // The shard has flushed the disk, and nobody writes to it any more.
-        let given_back = parts.claims.forget(number).err().map(|error| error.to_string());
+        let left = redo::leave(&config).and(parts.claims.forget(number));
+        let given_back = left.err().map(|error| error.to_string());
         let has_left = parts.wait_until(give_up, || {
             parts.space.with_broker(|broker| {
                 let may_leave = !broker.is_changing(number);

@@ -224,13 +224,15 @@ impl Control {
     fn remove_vm(&mut self, vm: &str, disconnect: bool) -> Result<Work, String> {
         let member = &self.members.list[self.vm_of(vm)?];
         let state = crate::identity::StateFile::of(&self.config);
-        Ok(Work::Remove(RemoveVm {
+        let config = self.config.vms.iter().find(|config| config.name == vm);
+        Ok(Work::Remove(Box::new(RemoveVm {
             vm: vm.to_owned(),
+            config: config.cloned().ok_or("it is in no configuration")?,
             number: member.number,
             tag: member.tag,
             disconnect,
             state,
-        }))
+        })))
     }
 
     fn add_vm(&mut self, name: &str, mut config: Config) -> Result<Work, String> {

@@ -32,7 +32,10 @@ impl Volume {
             Some(VolumeSsd::One(file)) => (Some(*file), None),
             Some(VolumeSsd::Pair(pair)) => (None, Some(pair.files())),
         };
-        [Some(self.backing), ssd, self.read_ssd].into_iter().flatten().chain(of_pair.into_iter().flatten())
+        [Some(self.backing), ssd, self.read_ssd, self.redo]
+            .into_iter()
+            .flatten()
+            .chain(of_pair.into_iter().flatten())
     }
 
     /// It has another name from now on, and notes under it that its SSD failed.
