@@ -90,7 +90,7 @@ impl Host {
             text += "; shares are moving";
         }
         if self.ssd_blocks > 0 && !self.ssd_grows {
-            text += "\nDRAM moves between VMs; shares of the SSD stay within what each VM was started with";
+            text += "\nSome VMs can have more of the SSD than they were started with room for only after a restart (`lode vm show`)";
         }
         if self.stopped {
             text += &format!("\n{alarm}");

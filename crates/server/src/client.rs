@@ -172,13 +172,18 @@ pub fn drain_for_migration(control: &Path, vm: &str, progress: impl FnMut(u64)) 
     write_back(control, &[vm.to_owned()], true, progress)
 }
 
+/// The list of a request, in which none stands for all.
+fn named(vms: &[String]) -> Option<Vec<String>> {
+    (!vms.is_empty()).then(|| vms.to_vec())
+}
+
 fn write_back(
     control: &Path,
     vms: &[String],
     for_migration: bool,
     mut progress: impl FnMut(u64),
 ) -> Result<u64, ServerError> {
-    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: false, for_migration };
+    let request = ControlRequest::Drain { vms: named(vms), cancel: false, for_migration };
     let mut line = String::new();
     let began: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
     let (mut least, mut since) = (began.draining_blocks, Instant::now());
@@ -433,7 +438,7 @@ pub fn events(
 /// # Errors
 /// As [`drain`].
 pub fn cancel_drain(control: &Path, vms: &[String]) -> Result<(), ServerError> {
-    let request = ControlRequest::Drain { vms: vms.to_vec(), cancel: true, for_migration: false };
+    let request = ControlRequest::Drain { vms: named(vms), cancel: true, for_migration: false };
     let mut line = String::new();
     let _: Began = Conversation::begin(control, &request)?.understand(&mut line)?;
     Ok(())

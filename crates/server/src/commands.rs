@@ -35,9 +35,9 @@ pub(crate) enum ControlRequest {
     Status {},
     /// Write dirty blocks back while guests go on.
     Drain {
-        /// The VMs; all of them when there are none.
-        #[serde(default)]
-        vms: Vec<String>,
+        /// The VMs; without a list all of them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        vms: Option<Vec<String>>,
         /// Stop draining instead.
         #[serde(default)]
         cancel: bool,

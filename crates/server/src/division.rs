@@ -6,7 +6,7 @@ use lode_policy::Quota;
 use lode_store::StoreView;
 use lode_types::Level;
 
-use crate::config::Config;
+use crate::config::{Config, Size};
 use crate::space::DirectorySsd;
 use crate::ssd::OpenSsd;
 use crate::start::Prepared;
@@ -62,14 +62,30 @@ pub(crate) fn frames_of_host<'e>(
 }
 
 impl Divided {
+    /// Says where the host is to have more of the SSD than there is.
+    pub(crate) fn tell_room(&self, config: &Config, block_bytes: u64) {
+        let (Some(room), Some(&bytes)) = (self.room, config.host.bytes.get(Level::Ssd)) else { return };
+        let room_bytes = u64::from(room.ssd_blocks) * block_bytes;
+        if bytes > room_bytes {
+            tracing::warn!(
+                "`host.ssd` is {}, and the SSD has room for shares of {} in all beside what replacing blocks safely takes: that is \
+                 what VMs divide",
+                Size(bytes),
+                Size(room_bytes)
+            );
+        }
+    }
+
     /// Of a host with so much memory, when its VMs are recovered.
     pub(crate) fn of(memory: HostFrames, divides: bool, vms: &[Prepared], ssd: Option<OpenSsd>) -> Divided {
         let taken: u64 = vms.iter().map(|vm| u64::from(vm.engine.gauges().frames)).sum();
         let free = u32::try_from(memory.frames.saturating_sub(taken)).unwrap_or(u32::MAX);
         let shares = |level| vms.iter().map(|vm| u64::from(vm.started.share.of(level))).sum::<u64>();
-        let ssd_room = ssd.as_ref().map_or(0, |ssd| ssd_room(ssd.store.view(), vms));
-        // The shares that VMs begin with have their space already.
-        let ssd_room = u32::try_from(ssd_room.max(shares(Level::Ssd))).unwrap_or(u32::MAX);
+        let ssd_room = ssd.as_ref().map_or(0, |ssd| {
+            let view = ssd.store.view();
+            ssd_room(view, vms).max(vms.iter().map(|vm| share_with_places(view, vm)).sum())
+        });
+        let ssd_room = u32::try_from(ssd_room).unwrap_or(u32::MAX);
         let dram_room = memory.shares.max(u32::try_from(shares(Level::Dram)).unwrap_or(u32::MAX));
         let room = divides.then_some(Quota::new(dram_room, ssd_room));
         let (directory, ssd) = ssd
@@ -81,6 +97,15 @@ impl Divided {
         }
         Divided { broker, ssd, room }
     }
+}
+
+/// Blocks of the share that a VM begins with for which its volume has places: one that is older than the share may have fewer.
+fn share_with_places(view: &StoreView, vm: &Prepared) -> u64 {
+    let (share, needed) = (u64::from(vm.started.share.ssd_blocks), vm.engine.config().ssd_places().max(1));
+    let mut volumes = view.volumes();
+    let has =
+        volumes.find(|volume| Some(volume.tag) == vm.tag).map_or(0, |volume| view.places_in(volume.extents));
+    share.min(share * has / needed)
 }
 
 /// Blocks of all shares together for which these VMs' extents and free ones suffice, whoever has which: each has whole extents,

@@ -55,6 +55,18 @@ pub struct HostMemory {
     pub has_bytes: u64,
 }
 
+impl HostMemory {
+    /// The most that all caches take, with the shares that they begin with.
+    pub fn total_bytes(&self) -> u64 {
+        self.together.total_bytes() + self.records_bytes
+    }
+
+    /// Whether the host has that. Otherwise a start is refused.
+    pub fn is_enough(&self) -> bool {
+        self.total_bytes() <= self.has_bytes
+    }
+}
+
 /// What the caches of a configuration may take, with blocks of 4 KiB, and extents as they suit the SSD. No device is opened.
 ///
 /// # Errors

@@ -45,8 +45,10 @@ impl Control {
             ControlRequest::Version {} => Ok(
                 json!({ "protocol": PROTOCOL, "version": env!("CARGO_PKG_VERSION"), "name": self.host.name }),
             ),
-            ControlRequest::Drain { vms, for_migration: true, cancel } => self.write_around(&vms, cancel),
-            ControlRequest::Drain { vms, cancel, .. } => self.drain(&vms, cancel),
+            ControlRequest::Drain { vms, for_migration: true, cancel } => {
+                self.write_around(&vms.unwrap_or_default(), cancel)
+            }
+            ControlRequest::Drain { vms, cancel, .. } => self.drain(vms.as_deref(), cancel),
             ControlRequest::Divide {} => {
                 self.sharing.divide_now(&self.host, Instant::now()).map(|moving| json!({ "moving": moving }))
             }
@@ -178,7 +180,7 @@ impl Control {
         }
         self.take_over(new)?;
         let list: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let how = if save { "saved" } else { "until a restart" };
+        let how = if save { "saved" } else { "until a restart or reload" };
         let text = format!("set by hand, {how}: {}", list.join(" "));
         tracing::info!("VM {vm}: {text}");
         self.events.note(EventKind::Setting, Some(vm), text);
@@ -246,12 +248,14 @@ impl Control {
         Ok(json!({ "draining_blocks": left }))
     }
 
-    /// Begins or cancels the drain of these VMs, or of all when none are named.
-    fn drain(&self, names: &[String], cancel: bool) -> Result<Value, String> {
-        let mut wanted = names.iter().map(|name| self.vm_of(name)).collect::<Result<BTreeSet<_>, _>>()?;
-        if names.is_empty() {
-            wanted.extend(0..self.members.list.len());
-        }
+    /// Begins or cancels the drain of these VMs, or of all where there is no list of them.
+    fn drain(&self, names: Option<&[String]>, cancel: bool) -> Result<Value, String> {
+        let wanted: BTreeSet<usize> = match names {
+            None => (0..self.members.list.len()).collect(),
+            // A program whose choice came out empty does not mean all.
+            Some([]) => return Err("`vms` names no VM; leave it out to drain all".to_owned()),
+            Some(names) => names.iter().map(|name| self.vm_of(name)).collect::<Result<_, _>>()?,
+        };
         let shards = self.shards.len();
         let numbers: Vec<usize> = wanted.into_iter().map(|vm| self.members.list[vm].number).collect();
         let volumes_of = |shard| numbers.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);

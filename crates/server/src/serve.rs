@@ -173,6 +173,7 @@ fn begin_sharing(config: &Config, recovered: &Recovered, events: &Events) -> Sha
     let started: Vec<Started> = numbered.map(|(number, vm)| Started { number, ..vm.started }).collect();
     let text = format!("lode {} serves {} VMs", env!("CARGO_PKG_VERSION"), started.len());
     events.note(EventKind::Start, None, text);
+    recovered.divided.tell_room(config, block.bytes());
     let room = recovered.divided.room;
     let engines = recovered.vms.iter().zip(&config.vms);
     let engines = engines.map(|(vm, of_vm)| (*vm.engine.config(), of_vm.settings.clone()));

@@ -101,7 +101,7 @@ fn checked<'a>(path: &'a Path, config: &Config, host: &'a HostMemory) -> Checked
         largest_tables_bytes: host.largest_tables_bytes,
         records_bytes: host.records_bytes,
         has_bytes: host.has_bytes,
-        is_enough: host.together.total_bytes() + host.records_bytes <= host.has_bytes,
+        is_enough: host.is_enough(),
     }
 }
 
@@ -155,9 +155,8 @@ fn memory_text(host: &HostMemory) -> String {
         rows(&vm.name, vm.scheme, vm.blocks, &vm.memory);
     }
     rows("all VMs", "", host.together_blocks, &host.together);
-    let total_bytes = host.together.total_bytes() + host.records_bytes;
-    let (total, has) = (show_size(total_bytes), show_size(host.has_bytes));
-    let verdict = if total_bytes > host.has_bytes { "a start will be refused" } else { "enough" };
+    let (total, has) = (show_size(host.total_bytes()), show_size(host.has_bytes));
+    let verdict = if host.is_enough() { "enough" } else { "a start will be refused" };
     let mut text = format!(
         "\nMost memory that caches take, with blocks of 4 KiB:\n{table}\n\nTogether {total}, journal records included; this \
          host has {has}: {verdict}.\n"
@@ -185,10 +184,17 @@ impl ServeCommand {
             let (path, vms) = (self.config.display(), show_count(config.vms.len() as u64, "VM"));
             let records = lode_server::describe_records(&config)?;
             let host = lode_server::host_memory(&config)?;
+            let is_good = if host.is_enough() { "is good" } else { "asks for more memory than there is" };
             let text = || {
-                format!("{path} is good: {vms}. {records}\n{}{}", danger_text(&config), memory_text(&host))
+                format!("{path} {is_good}: {vms}. {records}\n{}{}", danger_text(&config), memory_text(&host))
             };
-            return self.json.write(&checked(&self.config, &config, &host), text);
+            self.json.write(&checked(&self.config, &config, &host), text)?;
+            return match host.is_enough() {
+                true => Ok(()),
+                false => Err(CliError::Failure(
+                    "A start will be refused: make DRAM levels or shares of the SSD smaller, or `distances=sampled`".to_owned(),
+                )),
+            };
         }
         if self.json.outputs().next().is_some() {
             let text = "--json goes with --check; a daemon that serves is asked by `lode status --json`";

@@ -240,3 +240,41 @@ fn a_share_that_nothing_lets_grow_is_refused_with_what_would() {
     assert_eq!(daemon.status()["host"]["ssd_grows"], false);
     daemon.stop();
 }
+
+/// Where the host is to have more of the SSD than there is, what there is is divided, and a VM has what it is to have at least.
+#[test]
+fn no_more_of_the_ssd_is_divided_than_there_is() {
+    const ROOM: u64 = 128 << 8;
+    let site = Site::in_memory();
+    let vms = ["scheme = \"centaur-like\"", "scheme = \"centaur-like\"\nmin = { ssd = \"40MiB\" }"];
+    configure(&site, vms, "mode = \"auto\"\nssd = \"48MiB\"\ninterval = \"1s\"");
+    site.serve_up().stop();
+    // The volumes are there, so that a start does not look for places any more.
+    configure(&site, vms, "mode = \"auto\"\nssd = \"1GiB\"\ninterval = \"1s\"");
+    let daemon = site.serve_up();
+    let divided = daemon.status()["host"]["ssd_blocks"].as_u64().unwrap();
+    assert!(divided < ROOM, "{divided} blocks of an SSD with fewer than {ROOM}");
+    assert!(site.log().contains("`host.ssd` is 1 GiB, and the SSD has room for shares of"), "{}", site.log());
+    // The first one could use all of it.
+    let mut client = daemon.client("vm1");
+    for _ in 0..2 {
+        (0..64).for_each(|at| _ = client.read(at << 20, 1 << 20));
+    }
+    let held = |status: &serde_json::Value| status["vms"][1]["quota"]["ssd_blocks"].as_u64().unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while held(&daemon.status()) < 40 << 8 {
+        assert!(Instant::now() < deadline, "{}", daemon.status());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    // A reload that asks for more is refused, with what there is.
+    let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
+    std::fs::write(
+        site.path("test.toml"),
+        text.replace("ssd = \"1GiB\"\ninterval", "ssd = \"2GiB\"\ninterval"),
+    )
+    .unwrap();
+    let said = lode_fails(&["reload", &site.text("test.toml")]);
+    assert!(said.contains("`host.ssd` cannot be 2 GiB: the SSD has room for shares of"), "{said}");
+    drop(client);
+    daemon.stop();
+}

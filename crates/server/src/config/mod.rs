@@ -254,7 +254,23 @@ impl Config {
     /// # Errors
     /// As [`Config::with_keys`], of what the file says now; when it cannot be read or written.
     pub fn save_keys(&self, vm: &str, keys: &BTreeMap<String, String>) -> Result<(), ServerError> {
-        Config::load(&self.path)?.with_keys(vm, keys)?.write()
+        self.in_file(vm)?.with_keys(vm, keys)?.write()
+    }
+
+    /// What the file says now, in which there has to be this VM, which is served.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Refused`] when it is not there; when the file cannot be read.
+    pub(crate) fn in_file(&self, vm: &str) -> Result<Config, ServerError> {
+        let file = Config::load(&self.path)?;
+        if file.vms.iter().any(|one| one.name == vm) {
+            return Ok(file);
+        }
+        let text = format!(
+            "VM {vm} is served, and {} does not have it: it was added without --save, or was taken out of the file since",
+            self.path.display()
+        );
+        Err(ServerError::new(ServerErrorKind::Refused, text))
     }
 
     /// The same without a VM.
@@ -301,7 +317,7 @@ impl Config {
     pub fn write(&self) -> Result<(), ServerError> {
         edit::replace(&self.path, &self.text).map_err(|error| {
             let what = format!(
-                "Cannot write {}; without --save the change lasts until a restart",
+                "Cannot write {}; without --save the change lasts until a restart or reload",
                 self.path.display()
             );
             ServerError::because(ServerErrorKind::Refused, what, error)

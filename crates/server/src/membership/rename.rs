@@ -111,5 +111,5 @@ impl RenameVm {
 }
 
 fn rename_in_file(config: &Config, from: &str, to: &str) -> Result<(), ServerError> {
-    Config::load(&config.path)?.renamed(from, to)?.write()
+    config.in_file(from)?.renamed(from, to)?.write()
 }

@@ -305,6 +305,7 @@ impl Sharing {
             }
         }
         let room = self.room_under(new, &reaches);
+        self.check_room(old, new, room)?;
         let mut sizer = self.sizer.clone();
         sizer.set_capacity(self.capacity(new, &reaches, room));
         let gives = self.give(&mut sizer, &reaches, old, new)?;

@@ -83,6 +83,21 @@ impl Sharing {
         Some(room.with(Level::Dram, room.dram_blocks.max(shares)))
     }
 
+    /// That the SSD has room for what another configuration wants the host to have of it.
+    pub(super) fn check_room(&self, old: &Config, new: &Config, room: Option<Quota>) -> Result<(), String> {
+        let of_host = |config: &Config| config.host.bytes.get(Level::Ssd).copied();
+        let (Some(room), Some(bytes)) = (room, of_host(new)) else { return Ok(()) };
+        let room_bytes = u64::from(room.ssd_blocks) * self.block_bytes;
+        if of_host(old) == Some(bytes) || bytes <= room_bytes {
+            return Ok(());
+        }
+        Err(format!(
+            "`host.ssd` cannot be {}: the SSD has room for shares of {} in all beside what replacing blocks safely takes",
+            Size(bytes),
+            Size(room_bytes)
+        ))
+    }
+
     fn frames_without(&self, at: usize, config: &Config) -> u64 {
         let others = self.tables.engines().enumerate().filter(|(vm, _)| *vm != at);
         frames_of_host(config, others.map(|(_, engine)| engine)).frames
