@@ -24,6 +24,7 @@ fn with_fresh_seeds(name: &str, attack: impl Fn(u64) -> Result<Vec<RunCounts>, S
     let first = number("LODE_SIM_FIRST_SEED").unwrap_or(now ^ u64::from(std::process::id()) << 40);
     let limit = Duration::from_secs(number("LODE_SIM_SECONDS").unwrap_or(USUAL_SECONDS));
     let count = number("LODE_SIM_COUNT");
+    println!("{name}: seeds from {first} on");
     let began = Instant::now();
     let (mut seed, mut crashes, mut volumes, mut sectors) = (first, 0, 0, 0);
     while count.map_or(began.elapsed() < limit, |count| crashes < count) {

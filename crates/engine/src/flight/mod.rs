@@ -9,7 +9,7 @@
 //!
 //! | stage | input | what follows |
 //! |---|---|---|
-//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction, cleaning, repair: with a dirty copy a write-back, else the copy goes. Where the disk is written in groups a dirty copy stays instead. Capture: the frame's bytes at once, else `Read`. Settle: `Gate(WrittenBack)`. Copy, move: `Turn`. Scrub: `Read`. Hold: `Held` |
+//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction from the SSD, and repair of a lost copy: with a dirty copy a write-back, which is left out where the disk is written in groups, else the copy goes. Eviction from DRAM or the read SSD: the copy there goes unless it stands in for the SSD's. Cleaning: with a dirty copy a write-back, else over, and the copy stays. Capture: over without a dirty copy; the frame's bytes at once, else `Read`. Settle: with a dirty copy `Gate(WrittenBack)`, else over. Copy, move: `Turn`. Scrub: `Read` of a whole copy, else over. Hold: `Held` |
 //! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read. A capture has its bytes. A scrub is over; a clean copy that went is made again by a copy |
 //! | `Merged` | `Proceed` | write-back: `WriteSsd`. Others fail after a failure, and else give up what the disk is about to make stale: `GivenUp` |
 //! | `GivenUp` | `Proceed` | an older copy could come back: `Gate(DiskWrite)`, else `WriteBacking` |
@@ -22,7 +22,7 @@
 //! | `WriteBack` | `OnDisk` | the copy goes, or is clean: `Gate(WrittenBack)`. `NotWrittenBack`: over, the copy stays. `Unreadable`: that copy goes, or is lost, and the next one is read |
 //! | `Gate(OwnRecord)` | `Durable` | the write-back begins |
 //! | `Gate(DiskWrite)` | `Durable` | `WriteBacking` |
-//! | `Gate(WrittenBack)` | `Durable` | over; a write whose lost copy it was is answered first |
+//! | `Gate(WrittenBack)` | `Durable` | over; a write whose lost copy it was is answered first, and a write-through goes on to the SSD |
 //! | `Gate(_)`, `WriteBack` | `NeverDurable` | a guest's write fails; others are over, and the copy stays |
 //! | `Turn` | `Proceed` | a copy or move that is needed no more is over. From DRAM: `Place`, else `Read` |
 //! | `Place` | `Proceed` | `WriteSsd` or `WriteReadSsd`. `GivenUp`: over, and a move leaves the block where it is |
