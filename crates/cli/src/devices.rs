@@ -54,5 +54,5 @@ pub fn read_profile(name: &str) -> Result<String, CliError> {
     let limit = MAX_PROFILE_BYTES as u64 + 1;
     File::open(name).and_then(|file| file.take(limit).read_to_end(&mut bytes)).map_err(cannot)?;
     String::from_utf8(bytes)
-        .map_err(|_| CliError::Usage(format!("{name} is no text in UTF-8; write a TOML profile")))
+        .map_err(|_| CliError::Usage(format!("{name} is not UTF-8 text; write a TOML profile")))
 }

@@ -88,7 +88,7 @@ impl Target {
         let name = wanted.file_name().filter(|name| *name != "-");
         if name.is_none() || wanted.is_dir() {
             return Err(CliError::Usage(format!(
-                "The output is '{}', which is no file; write a file name",
+                "The output is '{}', which is not a file; write a file name",
                 wanted.display()
             )));
         }

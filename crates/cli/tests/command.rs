@@ -301,7 +301,7 @@ fn a_failed_conversion_leaves_nothing_and_harms_nothing() {
     let output = lode(&["trace", "convert", &trace, "-o", &out, "--on-error", "skip"]);
     assert_eq!(output.status.code(), Some(0));
     assert!(stderr(&output).contains("1 skipped"));
-    assert!(bad(&["trace", "convert", &trace, "-o", &text(folder.0.path())], 2).contains("no file"));
+    assert!(bad(&["trace", "convert", &trace, "-o", &text(folder.0.path())], 2).contains("is not a file"));
 }
 
 #[test]

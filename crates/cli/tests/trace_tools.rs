@@ -195,7 +195,7 @@ fn a_filter_takes_times_volumes_and_operations() {
                 .contains("such as 10s")
         );
     }
-    assert!(bad(&["trace", "filter", &trace, "-o", &out, "--volume", "[a"], 2).contains("no pattern"));
+    assert!(bad(&["trace", "filter", &trace, "-o", &out, "--volume", "[a"], 2).contains("is not a pattern"));
 }
 
 #[test]

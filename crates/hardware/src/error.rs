@@ -14,7 +14,7 @@ pub enum HardwareError {
         bytes: usize,
     },
     /// The text is no TOML.
-    #[error("Line {line} of the device profile is no TOML: {message}")]
+    #[error("Line {line} of the device profile is not TOML: {message}")]
     Syntax {
         /// Line from 1.
         line: usize,

@@ -149,7 +149,7 @@ fn check_clock(info: &SchemeInfo, settings: &Settings) -> Result<(), PlanError> 
     info.check_without_times(settings).map_err(ReplayError::from)?;
     if settings.values().any(|pair| pair == ("trigger", "time")) {
         return Err(PlanError::Request(format!(
-            "A simulation of {} at many sizes has no times, which trigger=time counts; leave that away, or replay with \
+            "A simulation of {} at many sizes has no times, which trigger=time counts; leave that out, or replay with \
              `lode compare`",
             settings.scheme()
         )));

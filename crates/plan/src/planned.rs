@@ -50,7 +50,7 @@ impl PlannedShares {
     /// [`PlanError::Request`] where it is none, or of other blocks than `block_bytes`.
     pub fn parse(text: &str, block_bytes: u64) -> Result<PlannedShares, PlanError> {
         let plan: PlannedShares = serde_json::from_str(text).map_err(|error| {
-            PlanError::Request(format!("This is no plan: {error}; give it what `lode size --json` wrote"))
+            PlanError::Request(format!("This is not a plan: {error}; give it what `lode size --json` wrote"))
         })?;
         for level in Level::SIZED {
             let shares: u128 = plan.vms.iter().map(|vm| u128::from(vm.share.of(level))).sum();
@@ -119,7 +119,7 @@ impl PlannedShares {
             _ => "this plan has too little of it",
         };
         Err(PlanError::Request(format!(
-            "{} needs {}, and {has}; leave the scheme away, or give sizes of the levels in place of --plan",
+            "{} needs {}, and {has}; leave the scheme out, or give sizes of the levels in place of --plan",
             info.name,
             title(level)
         )))

@@ -235,7 +235,7 @@ fn chosen(load: &Load, host: &Host, options: &SizeOptions, ways: &[Way<'_>]) -> 
 }
 
 fn too_little_money() -> PlanError {
-    let message = "The money of these levels does not buy a block of SSD; give more, or leave --scheme away";
+    let message = "The money of these levels does not buy a block of SSD; give more, or leave --scheme out";
     PlanError::Request(message.to_owned())
 }
 

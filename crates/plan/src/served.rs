@@ -33,7 +33,7 @@ pub struct ServeOptions<'a> {
     pub memory_bytes: u64,
 }
 
-/// Replays that were left away.
+/// Replays that were left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftAway {
     /// Which, and why, as a part of a sentence.
@@ -62,7 +62,7 @@ enum What {
 impl Answer {
     /// Replays the plan with the modes of the scheme that serves it, each VM with its share, and one SSD level for the same
     /// money. `open` gives the same VMs in the same order as `load`; `progress` hears of every batch of requests of every
-    /// replay. What may take more memory than there is, even alone, is left away; all is where that is a replay of the plan, or
+    /// replay. What may take more memory than there is, even alone, is left out; all is where that is a replay of the plan, or
     /// where a share is larger than a replay can have.
     ///
     /// # Errors
@@ -179,7 +179,7 @@ fn done_of(merge: &Merge, requests: u64) -> u64 {
 }
 
 impl LeftAway {
-    /// Why these replays were left away; none where there are none.
+    /// Why these replays were left out; none where there are none.
     fn of(jobs: &[Job], memory_bytes: u64) -> Option<LeftAway> {
         let needed_bytes = jobs.iter().map(|job| job.needed_bytes).max()?;
         let has_plan = jobs.iter().any(|job| matches!(job.what, What::Plan(_)));

@@ -23,7 +23,7 @@ pub(crate) fn join([a, b, c, d, e]: Low, rest: u32) -> BlockNo {
     u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]) | u64::from(rest) << LOW_BITS
 }
 
-/// By record, what five bytes leave away of block numbers; nothing is kept while that is nothing.
+/// By record, what five bytes leave out of block numbers; nothing is kept while that is nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Rests(Vec<u32>);
 

@@ -19,10 +19,10 @@ pub(crate) trait Value: Copy {
     /// Of no alignment, so that nothing is left between two slots.
     type Kept: Copy + Debug;
 
-    /// Whether `kept` ever leaves anything away.
+    /// Whether `kept` ever leaves anything out.
     const IS_WIDE: bool = false;
 
-    /// The value as it is kept, and the rest that this leaves away, 0 where that is nothing: see [`kept`].
+    /// The value as it is kept, and the rest that this leaves out, 0 where that is nothing: see [`kept`].
     fn kept(self) -> (Self::Kept, u32);
 
     /// The value, from what [`Value::kept`] made of it.
@@ -94,7 +94,7 @@ const EMPTY: Ends = Ends { front: END, back: END, len: 0 };
 #[derive(Debug)]
 pub(crate) struct SetLists<T: Value> {
     nodes: Vec<Node<T::Kept>>,
-    /// By slot, what the nodes leave away of values.
+    /// By slot, what the nodes leave out of values.
     rests: Rests,
     sets: Vec<Ends>,
     /// The slot that was freed last, or `END`.
@@ -184,7 +184,7 @@ impl<T: Value> SetLists<T> {
         T::restored(node.value, if T::IS_WIDE { self.rests.get(slot) } else { 0 })
     }
 
-    /// Keeps what the node of a slot leaves away.
+    /// Keeps what the node of a slot leaves out.
     #[inline(always)]
     fn set_rest(&mut self, slot: Slot, rest: u32) {
         if T::IS_WIDE {

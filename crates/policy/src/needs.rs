@@ -125,7 +125,7 @@ impl SchemeInfo {
         let is_unused = |level: &Level| physical.of(*level) > 0 && !self.levels.contains(level);
         let Some(level) = Level::ALL.into_iter().find(is_unused) else { return Ok(()) };
         let (scheme, name) = (self.name, level.name());
-        let message = format!("Scheme '{scheme}' does not use the {name} level; leave its size away");
+        let message = format!("Scheme '{scheme}' does not use the {name} level; leave its size out");
         Err(SettingError::Levels(message))
     }
 }

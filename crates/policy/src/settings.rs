@@ -13,7 +13,7 @@ pub(crate) const SIZING: &str = "sizing";
 /// The setting that says how many blocks a set has, where a scheme can have sets.
 pub(crate) const ASSOC: &str = "assoc";
 
-/// The setting that leaves sets away, with its value: any block may take any place of its level.
+/// The setting that leaves sets out, with its value: any block may take any place of its level.
 pub const UNDIVIDED: (&str, &str) = (ASSOC, "0");
 
 /// Words of settings that are on or off.
@@ -467,7 +467,7 @@ pub fn nearest_name<'n>(asked: &str, names: impl Iterator<Item = &'n str>) -> Op
     compared.flatten().min().map(|(_, _, name)| name)
 }
 
-/// A name without what people leave away or write otherwise.
+/// A name without what people leave out or write otherwise.
 fn letters(name: &str) -> String {
     name.chars().filter(|letter| !matches!(letter, '-' | '_' | ' ')).collect::<String>().to_ascii_lowercase()
 }

@@ -302,7 +302,7 @@ impl Reader {
             ["critical", "off"] => Step::SetCritical(false),
             other => {
                 return Err(format!(
-                    "'{}' is no step; there are cpu, sleep, lock, unlock, wait, signal, call, collect, deliver, write, \
+                    "'{}' is not a step; there are cpu, sleep, lock, unlock, wait, signal, call, collect, deliver, write, \
                      append, await, fsync, request begins|ends, critical on|off, repeat and end",
                     other.join(" ")
                 ));
@@ -332,7 +332,7 @@ fn number_of(numbers: &HashMap<String, u32>, what: &str, name: &str) -> Read<u32
 fn primitive_of(name: &str) -> Read<Primitive> {
     Primitive::from_name(name).ok_or_else(|| {
         let names = Primitive::ALL.map(Primitive::name);
-        format!("'{name}' is no kind of wait; there are {}", names.join(", "))
+        format!("'{name}' is not a kind of wait; there are {}", names.join(", "))
     })
 }
 

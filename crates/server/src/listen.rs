@@ -204,7 +204,7 @@ fn remove_left_behind(path: &Path, address: &SocketAddrUnix) -> std::io::Result<
     let found = std::fs::symlink_metadata(path)?;
     let in_use = |text| Err(std::io::Error::new(ErrorKind::AddrInUse, text));
     if !found.file_type().is_socket() {
-        return in_use("there is a file of this name that is no socket");
+        return in_use("there is a file of this name that is not a socket");
     }
     // Without waiting: one with many clients is not left behind.
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

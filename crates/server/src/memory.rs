@@ -157,6 +157,21 @@ pub(crate) fn check_memory<'e>(
     Err(ServerError::new(ServerErrorKind::Config, text))
 }
 
+/// Refuses another configuration if a start with it would be refused for memory, and one with the present configuration would not.
+pub(crate) fn check_next_start(present: &Config, next: &Config) -> Result<(), String> {
+    let memory_of = |config| host_memory(config).map_err(|error| error.to_string());
+    let needed = memory_of(next)?;
+    if needed.is_enough() || !memory_of(present)?.is_enough() {
+        return Ok(());
+    }
+    Err(format!(
+        "The next start would be refused: the caches of all VMs may take {} of memory, and this host has {}; `lode serve --check` says \
+         what each VM takes",
+        Size(needed.total_bytes()),
+        Size(needed.has_bytes)
+    ))
+}
+
 fn memory_of_host() -> u64 {
     let found = rustix::system::sysinfo();
     (found.totalram as u64).saturating_mul(u64::from(found.mem_unit))

@@ -141,7 +141,7 @@ pub(crate) fn leave(vm: &VmConfig) -> Result<(), ServerError> {
 pub(crate) fn prepare(vm: &VmConfig, label: RedoLabel) -> Result<OpenRedo, ServerError> {
     let Some(path) = path_of(vm)? else {
         let text = format!(
-            "VM {}: `writeback = \"ordered\"` needs a redo log beside the disk, and {} is no image file; name a file in \
+            "VM {}: `writeback = \"ordered\"` needs a redo log beside the disk, and {} is not an image file; name a file in \
              `backing.redo`, on a file system that survives the loss of the cache SSDs",
             vm.name,
             vm.backing.display()
@@ -208,7 +208,7 @@ pub fn recover_disk(disk: &Path, redo: Option<&Path>) -> Result<Option<Recovered
     let path = match redo {
         Some(path) => path.to_owned(),
         None => beside(disk).map_err(cannot)?.ok_or_else(|| {
-            let text = format!("{} is no image file; name its redo log with --redo", disk.display());
+            let text = format!("{} is not an image file; name its redo log with --redo", disk.display());
             ServerError::new(ServerErrorKind::Config, text)
         })?,
     };

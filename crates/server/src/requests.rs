@@ -11,6 +11,7 @@ use crate::control::Control;
 use crate::events::EventKind;
 use crate::guard::guarded;
 use crate::host::ANSWER_LIMIT;
+use crate::memory::check_next_start;
 use crate::messages::{LiveKeys, ToShard};
 use crate::pair::PairView;
 use crate::status::Status;
@@ -93,6 +94,7 @@ impl Control {
     /// Takes over what may change while VMs are served.
     pub(crate) fn take_over(&mut self, mut new: Config) -> Result<(), String> {
         new.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
+        check_next_start(&self.config, &new)?;
         self.check_switches(&new)?;
         let [before, after] = self.sharing.adopt(&self.config, &new)?;
         let frames = |more: u64| u32::try_from(more).unwrap_or(u32::MAX);
@@ -174,6 +176,7 @@ impl Control {
         let changes = Changes::between(&self.config, &new)
             .map_err(|fixed| format!("{} can only change with a restart", fixed.join(", ")))?;
         self.check_switches(&new)?;
+        check_next_start(&self.config, &new)?;
         self.sharing.check(&self.config, &new)?;
         if save {
             self.config.save_keys(vm, keys).map_err(|error| format!("Nothing was changed. {error}"))?;

@@ -273,7 +273,7 @@ fn understand(input: &[u8], page: &mut Page) -> Option<(Answer, usize)> {
         Ok(httparse::Status::Partial) => return None,
         Ok(httparse::Status::Complete(_)) => {}
         Err(error) => {
-            let reason = format!("This is no HTTP request: {error}");
+            let reason = format!("This is not an HTTP request: {error}");
             return whole(Answer::refusal("400 Bad Request", &reason));
         }
     }

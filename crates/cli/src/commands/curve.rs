@@ -48,7 +48,7 @@ pub struct CurveCommand {
     sample: Option<Followed>,
 
     /// Simulate this scheme in miniature instead of measuring a metric; settings follow its name as in NAME:KEY=VALUE. Sets are
-    /// left away (assoc=0) unless they are among these.
+    /// left out (assoc=0) unless they are among these.
     /// --sample rate=R makes it faster: just that share of the blocks, more where that leaves few, and caches that are smaller by as much;
     /// not for schemes that decide by streams or by regions of several blocks.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["metric", "policy", "interval", "points"])]
@@ -222,7 +222,7 @@ impl CurveCommand {
                 "--metric pod follows a write policy; add --policy ro, wbwo or wb".to_owned(),
             )),
             (_, Some(_)) => Err(CliError::Usage(
-                "--policy only goes with --metric pod; leave it away or ask for that metric".to_owned(),
+                "--policy only goes with --metric pod; leave it out or ask for that metric".to_owned(),
             )),
         }
     }

@@ -174,7 +174,7 @@ fn differences(report: &SizeReport) -> Vec<String> {
     if cut > 0 && report.recommended.scheme == SCHEME {
         found.push(format!(
             "the plan cuts the caches of {} in two, and a daemon does not: it will serve what the replay says, not what \
-             the plan promises; leave --solver talus away for shares that need no cut",
+             the plan promises; leave --solver talus out for shares that need no cut",
             show_count(cut as u64, "VM")
         ));
     }

@@ -249,7 +249,7 @@ impl SizeCommand {
         ] {
             if is_given && self.objective != objective {
                 return Err(CliError::Usage(format!(
-                    "{option} means nothing to this objective; leave it away, or ask for --objective {name}"
+                    "{option} means nothing to this objective; leave it out, or ask for --objective {name}"
                 )));
             }
         }

@@ -275,6 +275,14 @@ fn no_more_of_the_ssd_is_divided_than_there_is() {
     .unwrap();
     let said = lode_fails(&["reload", &site.text("test.toml")]);
     assert!(said.contains("`host.ssd` cannot be 2 GiB: the SSD has room for shares of"), "{said}");
+    // Nor is one taken over that the next start would be refused for.
+    std::fs::write(
+        site.path("test.toml"),
+        text.replace("mode = \"auto\"", "mode = \"auto\"\ndram = \"7TiB\""),
+    )
+    .unwrap();
+    let said = lode_fails(&["reload", &site.text("test.toml")]);
+    assert!(said.contains("The next start would be refused") && said.contains("and this host has"), "{said}");
     drop(client);
     daemon.stop();
 }

@@ -493,7 +493,7 @@ fn what_cannot_come_is_refused_and_nothing_is_left_of_it() {
         ("vm3", &["ssd=32MiB"][..], "16 MiB too much"),
         ("vm3", &["sdd=8MiB"], "Key 'sdd' is unknown; did you mean 'ssd'?"),
         ("vm3", &["ssd=8MiB", "wieght=2"], "did you mean 'weight'?"),
-        ("vm3", &["ssd=8MiB", "limits.slow_request_ms=-1"], "-1 is no number from 0"),
+        ("vm3", &["ssd=8MiB", "limits.slow_request_ms=-1"], "-1 is not a number from 0"),
         ("vm3", &["ssd=8MiB", "ssd=4MiB"], "given twice"),
         ("vm3", &["ssd=8MiB", "settings.write_policy=perhaps"], "write_policy"),
         ("vm2", &["ssd=8MiB"], "Two VMs are named 'vm2'"),

@@ -434,7 +434,7 @@ fn events_are_followed() {
     );
     set(&site, &["vm1", "weight=3"]);
     let changed = lines.next().unwrap();
-    assert!(changed.contains("setting  vm1: set by hand, until a restart: weight=3"), "{changed}");
+    assert!(changed.contains("setting  vm1: set by hand, until a restart or reload: weight=3"), "{changed}");
     assert!(lode_fails(&["events", &site.text("test.toml"), "--vm", "vm3"]).contains("no VM 'vm3'"));
     drop(client);
     daemon.stop();

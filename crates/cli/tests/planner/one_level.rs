@@ -177,7 +177,7 @@ fn a_plan_is_compared_share_by_share() {
     assert_eq!(with("etica:assoc=0")["mean_latency_us"], with("etica:assoc=0:sizing=off")["mean_latency_us"]);
 
     for (scheme, why) in [
-        ("tica-ef", "tica-ef needs read SSD, and a plan has none; leave the scheme away, or give sizes"),
+        ("tica-ef", "tica-ef needs read SSD, and a plan has none; leave the scheme out, or give sizes"),
         ("lru,tica-wed", "tica-wed needs read SSD, and a plan has none"),
     ] {
         let message = bad(&["compare", &trace, "--schemes", scheme, "--plan", &plan], 2);
@@ -200,7 +200,7 @@ fn a_plan_is_compared_share_by_share() {
     let two = msr_csv(&two, 3000);
     let other = folder.file("other.csv", two);
     for (arguments, code, expected) in [
-        (&[trace.as_str(), "--plan", &broken][..], 2, "This is no plan: missing field"),
+        (&[trace.as_str(), "--plan", &broken][..], 2, "This is not a plan: missing field"),
         (&[&trace, "--plan", &moved], 1, "none.json"),
         (&[&trace, "--plan", &greedy], 2, "The plan's ssd level has 4096 bytes"),
         (&[&one, "--plan", &plan], 2, "The plan has web_0 where these traces have one_0"),

@@ -133,7 +133,7 @@ fn a_configuration_that_is_not_the_plan_says_so() {
     errors_of(&["--no-replay"], "no scheme is known to be the best; the configuration has etica:");
     assert_eq!(file().matches("scheme = \"etica\"").count(), 2, "{}", file());
     assert!(file().contains("mode = \"full-hybrid\""), "it is not the default: {}", file());
-    assert!(!file().contains("popularity"), "what is at its default is left away: {}", file());
+    assert!(!file().contains("popularity"), "what is at its default is left out: {}", file());
     errors_of(&["--solver", "talus", "--scheme", "etica"], "the plan cuts the caches of");
     // Between 72 and 80 KiB there are no whole 64 KiB, and the rule comes first.
     let rule = ["--vm", "db_0:min-ssd=72KiB,max-ssd=80KiB", "--scheme", "etica"];

@@ -358,7 +358,7 @@ fn money_that_buys_nothing_is_said() {
     assert!(!said(&json(&budget("1usd"))));
 }
 
-/// Of several traces each VM says which it is of; rules may leave that away.
+/// Of several traces each VM says which it is of; rules may leave that out.
 #[test]
 fn vms_of_several_traces_carry_their_traces_names() {
     let folder = Folder::new();

@@ -145,7 +145,7 @@ fn what_is_asked_of_times_that_are_not_there_is_refused() {
     assert!(message.contains("a.lis has no times") && message.contains("number of requests"), "{message}");
     let out = folder.path("out.lode");
     let message = bad(&["trace", "filter", &trace, "--from", "1ms", "--output", &out], 2);
-    assert!(message.contains("a.lis has no times; leave --from and --until away"), "{message}");
+    assert!(message.contains("a.lis has no times; leave --from and --until out"), "{message}");
     let profile = good(&["trace", "fit", &trace, "-o", "-"]);
     assert!(profile.contains("The trace has no times: one request a microsecond"), "{profile}");
     // What is made of it says so, too.

@@ -124,7 +124,7 @@ fn no_window_is_too_long(info: &SchemeInfo, settings: &Settings) {
     );
 }
 
-/// How many times as much as their tables take may be said of many small VMs: replays would be left away that fit the memory.
+/// How many times as much as their tables take may be said of many small VMs: replays would be left out that fit the memory.
 const MOST_TOO_HIGH: u64 = 4;
 
 #[test]

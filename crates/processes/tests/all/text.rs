@@ -62,7 +62,7 @@ fn complaints_name_their_line() {
         ("process P\n  write 1 65\n", 2, "is not a whole number from 1 to 64"),
         ("process P\n  write 1 soon\n", 2, "says nothing of a write"),
         ("process P\n  append 1\n", 2, "there is no log"),
-        ("process P\n  fly\n", 2, "is no step"),
+        ("process P\n  fly\n", 2, "is not a step"),
         ("process P\n  repeat 3\n  cpu 1ms\n", 2, "no 'end'"),
         ("process P\n  repeat 1000000\n  fsync\n  fsync\n  end\n", 5, "steps"),
         ("# nothing\n", 1, "there is no process"),

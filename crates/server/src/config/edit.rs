@@ -183,7 +183,7 @@ fn set(vm: &mut dyn TableLike, key: &str, text: &str, kind: Kind) -> Result<(), 
         vm.insert(outer, Item::Value(Value::InlineTable(InlineTable::new())));
     }
     let table = vm.get_mut(outer).and_then(Item::as_table_like_mut);
-    let table = table.ok_or_else(|| format!("'{outer}' is no table in the configuration"))?;
+    let table = table.ok_or_else(|| format!("'{outer}' is not a table in the configuration"))?;
     put(table, inner, text, kind)?;
     if table.is_empty() {
         vm.remove(outer);

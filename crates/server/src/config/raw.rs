@@ -335,7 +335,7 @@ fn plain_words(message: &str) -> String {
         return format!("Key '{}' is missing; add it", quoted.next().unwrap_or_default());
     }
     if message.starts_with("invalid value: integer ") && message.ends_with("expected u32") {
-        return format!("{} is no number from 0 to {}", quoted.next().unwrap_or_default(), u32::MAX);
+        return format!("{} is not a number from 0 to {}", quoted.next().unwrap_or_default(), u32::MAX);
     }
     message.to_owned()
 }

@@ -60,7 +60,7 @@ pub(super) fn with_ssd(text: &str, from: &Path, to: &Path) -> Result<String, Str
         let value = ssd.get_mut(key).and_then(Item::as_value_mut);
         if let Some(value) = value.filter(|value| value.as_str().map(Path::new) == Some(from)) {
             let decor = value.decor().clone();
-            *value = Value::from(to.to_str().ok_or("The path is no UTF-8")?);
+            *value = Value::from(to.to_str().ok_or("The path is not UTF-8")?);
             *value.decor_mut() = decor;
             return Ok(document.to_string());
         }

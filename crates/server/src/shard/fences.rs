@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 
 use lode_media::Waker;
@@ -67,7 +68,11 @@ impl Fences {
             let waker = wake();
             let work = move || {
                 for Job { volume, fence, distrust } in todo {
-                    let result = fence.write(distrust);
+                    // Every attempt has an end, which a stop waits for.
+                    let result =
+                        catch_unwind(AssertUnwindSafe(|| fence.write(distrust))).unwrap_or_else(|_| {
+                            Err(io::Error::other("a defect of the program, which the log tells of"))
+                        });
                     // A shard that has ended needs no answer.
                     let _ = ended.send(FenceEnd { volume, distrust, result });
                     waker.wake();

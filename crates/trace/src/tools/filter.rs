@@ -21,7 +21,7 @@ impl FromStr for VolumePattern {
         let pattern = glob::Pattern::new(text);
         pattern.map(VolumePattern).map_err(|error| {
             format!(
-                "'{text}' is no pattern: {} at character {}; write [*], [?] or [[] for the character itself",
+                "'{text}' is not a pattern: {} at character {}; write [*], [?] or [[] for the character itself",
                 error.msg, error.pos
             )
         })

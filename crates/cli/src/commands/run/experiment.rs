@@ -162,7 +162,7 @@ fn matching(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
     let whole = folder.join(pattern);
     let text = whole.to_str().ok_or_else(|| format!("'{pattern}' is not UTF-8"))?;
     let paths =
-        glob::glob(text).map_err(|error| format!("'{pattern}' is no pattern of file names: {error}"))?;
+        glob::glob(text).map_err(|error| format!("'{pattern}' is not a pattern of file names: {error}"))?;
     let found: Vec<PathBuf> = paths
         .collect::<Result<_, _>>()
         .map_err(|error| format!("Cannot look for '{pattern}': {error}; check rights"))?;

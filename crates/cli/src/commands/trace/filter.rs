@@ -127,7 +127,7 @@ impl FilterCommand {
         let untimed = merge.readers().find(|reader| !reader.has_times());
         if let Some(reader) = untimed.filter(|_| self.from.is_some() || self.until.is_some()) {
             return Err(CliError::Usage(format!(
-                "{} has no times; leave --from and --until away, or take its first requests with lode trace head",
+                "{} has no times; leave --from and --until out, or take its first requests with lode trace head",
                 reader.path().display()
             )));
         }

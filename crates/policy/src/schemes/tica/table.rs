@@ -72,7 +72,7 @@ struct Slots {
     used: u32,
 }
 
-/// The records, and what they leave away of block numbers.
+/// The records, and what they leave out of block numbers.
 #[derive(Debug)]
 struct Records {
     records: Vec<Record>,
