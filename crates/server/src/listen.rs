@@ -260,7 +260,7 @@ mod tests {
         assert!(refusal(&entry(&path)).contains("another process listens there"));
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "precious").unwrap();
-        assert!(refusal(&entry(&path)).contains("no socket"));
+        assert!(refusal(&entry(&path)).contains("is not a socket"));
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
     }
 
