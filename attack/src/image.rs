@@ -75,7 +75,7 @@ impl Image {
         bytes
     }
 
-    /// Writes within the device; what is beyond its end is left away.
+    /// Writes within the device; what is beyond its end is left out.
     pub fn write(&mut self, offset: u64, data: &Data) {
         let end = (offset + data.length_bytes()).min(self.size_bytes());
         let mut done = 0;

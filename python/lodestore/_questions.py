@@ -149,7 +149,7 @@ def replay(
         if ssd is None:
             raise ValueError("Give the size of the scheme's level with ssd=, such as ssd='64MiB'")
         if vm_by != "volume":
-            raise ValueError("A scheme written in Python takes each volume for a VM; leave vm_by away")
+            raise ValueError("A scheme written in Python takes each volume for a VM; leave vm_by out")
         with shown("Replaying", progress) as tell:
             sources = sources_of(data, tell)
             return replay_python([Scan([source]) for source in sources], scheme, size_bytes(ssd), size_bytes(block), tell)

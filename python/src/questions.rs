@@ -53,7 +53,7 @@ pub fn kind_of(metric: &str, policy: Option<&str>) -> Result<CurveKind, Failure>
         ("pod", None) => "metric='pod' follows a write policy; add policy='ro', 'wbwo' or 'wb'".to_owned(),
         ("pod", Some(other)) => format!("policy is '{other}'; it is 'ro', 'wbwo' or 'wb'"),
         ("trd" | "urd", Some(_)) => {
-            "policy only goes with metric='pod'; leave it away or ask for that metric".to_owned()
+            "policy only goes with metric='pod'; leave it out or ask for that metric".to_owned()
         }
         (other, _) => format!("metric is '{other}'; it is 'trd', 'urd' or 'pod'"),
     };
@@ -534,11 +534,11 @@ fn replay_plan(
         threads: asked.threads,
         memory_bytes: asked.memory_bytes,
     };
-    let left_away = answer.replay(load, &|| asked.open(&control.stop), &options, &|batch| {
+    let left_out = answer.replay(load, &|| asked.open(&control.stop), &options, &|batch| {
         let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
         control.tell(requests_done, REPLAYS as u64 * requests);
     })?;
-    Ok(left_away.map(|left| match left.needed_bytes {
+    Ok(left_out.map(|left| match left.needed_bytes {
         Some(bytes) => format!("{}; memory='{}MiB' replays it", left.reason, bytes.div_ceil(1 << 20)),
         None => left.reason,
     }))

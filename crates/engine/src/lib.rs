@@ -47,11 +47,11 @@ mod shared;
 mod shelf;
 mod space;
 mod ssd;
+mod ssd_writes;
 mod switch;
 mod switching;
 mod volume;
 mod waiting;
-mod wear;
 mod write_around;
 mod written;
 
@@ -69,4 +69,4 @@ pub use memory::Memory;
 pub use ordered::{Behind, OrderedConfig};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};
 pub use space::{SpaceAnswer, SpaceRequest};
-pub use wear::SsdWriteUse;
+pub use ssd_writes::SsdWriteUse;

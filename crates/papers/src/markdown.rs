@@ -170,6 +170,6 @@ fn line(cells: &[String]) -> String {
 }
 
 /// Text that stays in its cell.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }

@@ -57,7 +57,7 @@ pub use pages::{
 pub use planned::{MAX_PLAN_BYTES, PlannedShares};
 pub use recommend::{RecommendedReport, RecommendedVm, Wish};
 pub use report::*;
-pub use served::{LeftAway, ServeOptions};
+pub use served::{LeftOut, ServeOptions};
 pub use streams::{Interval, MAX_INTERVALS, Sampling, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};
 pub use words::show_life;

@@ -35,7 +35,7 @@ pub struct ServeOptions<'a> {
 
 /// Replays that were left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftAway {
+pub struct LeftOut {
     /// Which, and why, as a part of a sentence.
     pub reason: String,
     /// Memory with which they would be run, where that is what they lack.
@@ -73,16 +73,16 @@ impl Answer {
         open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
         options: &ServeOptions<'_>,
         progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Option<LeftAway>, PlanError> {
+    ) -> Result<Option<LeftOut>, PlanError> {
         (self.replayed, self.one_level, self.uncached) = (Vec::new(), None, None);
         self.one_level_blocks = self.divide_one_level(load, open, options, progress)?;
         let jobs = match self.jobs(load, options) {
-            Err(PlanError::Request(why)) => return Ok(Some(LeftAway::of_plan(&why))),
+            Err(PlanError::Request(why)) => return Ok(Some(LeftOut::of_plan(&why))),
             jobs => jobs?,
         };
         let (mut jobs, too_large): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| job.needed_bytes <= options.memory_bytes);
-        let left_away = LeftAway::of(&too_large, options.memory_bytes);
+        let left_out = LeftOut::of(&too_large, options.memory_bytes);
         if too_large.iter().any(|job| matches!(job.what, What::Plan(_))) {
             jobs.clear();
         }
@@ -100,7 +100,7 @@ impl Answer {
                 What::NoCache => self.uncached = Some(report),
             }
         }
-        Ok(left_away)
+        Ok(left_out)
     }
 
     /// How one SSD level for the plan's money suits the VMs best: by the curves of a cache that keeps what is read and written,
@@ -178,9 +178,9 @@ fn done_of(merge: &Merge, requests: u64) -> u64 {
     (requests as f64 * read as f64 / all.max(1) as f64) as u64
 }
 
-impl LeftAway {
+impl LeftOut {
     /// Why these replays were left out; none where there are none.
-    fn of(jobs: &[Job], memory_bytes: u64) -> Option<LeftAway> {
+    fn of(jobs: &[Job], memory_bytes: u64) -> Option<LeftOut> {
         let needed_bytes = jobs.iter().map(|job| job.needed_bytes).max()?;
         let has_plan = jobs.iter().any(|job| matches!(job.what, What::Plan(_)));
         let why = format!(
@@ -189,22 +189,22 @@ impl LeftAway {
             show_size(memory_bytes)
         );
         let left = if has_plan {
-            LeftAway::of_plan(&why)
+            LeftOut::of_plan(&why)
         } else if jobs.iter().all(|job| matches!(job.what, What::NoCache)) {
-            LeftAway {
+            LeftOut {
                 reason: format!("the traces without a cache are not replayed: {why}"),
                 needed_bytes: None,
             }
         } else {
             let reason = format!("one SSD level for the same money is not replayed: {why}");
-            LeftAway { reason, needed_bytes: None }
+            LeftOut { reason, needed_bytes: None }
         };
-        Some(LeftAway { needed_bytes: Some(needed_bytes), ..left })
+        Some(LeftOut { needed_bytes: Some(needed_bytes), ..left })
     }
 
-    fn of_plan(why: &str) -> LeftAway {
+    fn of_plan(why: &str) -> LeftOut {
         let reason = format!("the plan is not replayed, so that wear is an upper bound: {why}");
-        LeftAway { reason, needed_bytes: None }
+        LeftOut { reason, needed_bytes: None }
     }
 }
 

@@ -43,8 +43,8 @@ pub(crate) enum ToShard {
     Measure(SyncSender<Vec<(usize, Measured)>>),
     /// What every volume wrote to the SSD.
     SsdWrites(SyncSender<Vec<(usize, SsdWriteUse)>>),
-    /// What volumes may write to the SSD from now on.
-    Budgets(Vec<(usize, WriteBudget)>),
+    /// What a volume may write to the SSD from now on.
+    Budget(usize, WriteBudget),
     /// New shares; answered with what every volume of the shard holds then.
     Shares {
         shares: Vec<(usize, Quota)>,

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use lode_engine::SsdWriteUse;
 use lode_media::{AnyDriver, Done, Driver, MediaFault, Payload};
 use lode_nbd::{ReplyEncoder, Transmission};
-use lode_policy::WriteBudget;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 use slab::Slab;
 
@@ -268,7 +267,7 @@ impl Shard {
                 ToShard::SsdWrites(answer) => {
                     let _ = answer.try_send(self.ssd_writes());
                 }
-                ToShard::Budgets(budgets) => self.set_budgets(budgets),
+                ToShard::Budget(at, budget) => _ = self.guard(at, |volume| volume.set_host_budget(budget)),
                 ToShard::Shares { shares, answer } => {
                     for (at, share) in shares {
                         self.with_volume(at, |volume| volume.set_share(share));
@@ -306,12 +305,6 @@ impl Shard {
     fn ssd_writes(&mut self) -> Vec<(usize, SsdWriteUse)> {
         let volumes = self.volumes.numbers().into_iter();
         volumes.map(|at| (at, self.guard(at, Volume::ssd_write_use).unwrap_or_default())).collect()
-    }
-
-    fn set_budgets(&mut self, budgets: Vec<(usize, WriteBudget)>) {
-        for (at, budget) in budgets {
-            self.guard(at, |volume| volume.set_host_budget(budget));
-        }
     }
 
     /// Begins a volume's drain, or ends it. Returns the blocks that it still has to write back.

@@ -6,7 +6,7 @@ mod devices;
 mod failing;
 mod membership;
 mod migration;
-mod wear;
+mod ssd_writes;
 
 use std::collections::VecDeque;
 use std::ops::Range;

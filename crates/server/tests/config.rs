@@ -105,7 +105,7 @@ fn a_host_has_a_budget_of_ssd_writes_where_a_vm_can_hold_to_it() {
         ("ssd_writes = \"50GiB\"", "", "such as 50GiB/day"),
         ("ssd_writes = \"0/day\"", "", "above 0"),
         ("ssd_writes = 5", "", "expected a string"),
-        ("ssd_writes = \"50GiB/day\"", "scheme = \"lru\"", "no VM has a scheme that can hold to that"),
+        ("ssd_writes = \"50GiB/day\"", "scheme = \"lru\"", "no VM has a scheme that can keep to a budget"),
     ] {
         let error = budget(&text(host, scheme)).unwrap_err();
         assert!(error.contains(words), "{error}");

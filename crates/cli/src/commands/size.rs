@@ -200,11 +200,11 @@ impl SizeCommand {
             threads: self.traces.threads(),
             memory_bytes: self.traces.memory,
         };
-        let left_away = answer.replay(load, &|| self.traces.open(), &options, &|batch| {
+        let left_out = answer.replay(load, &|| self.traces.open(), &options, &|batch| {
             let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
             meter.replaying(requests_done, REPLAYS as u64 * requests);
         })?;
-        Ok(left_away.map(|left| match left.needed_bytes {
+        Ok(left_out.map(|left| match left.needed_bytes {
             Some(bytes) => format!("{}; --memory {} replays it", left.reason, memory_word(bytes)),
             None => left.reason,
         }))

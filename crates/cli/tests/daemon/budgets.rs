@@ -103,5 +103,5 @@ fn what_no_scheme_can_keep_is_refused_or_told() {
     let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
     std::fs::write(site.path("test.toml"), text.replace("scheme = \"auto\"", "scheme = \"lru\"")).unwrap();
     let refused = lode_fails(&["serve", "--check", &site.text("test.toml")]);
-    assert!(refused.contains("no VM has a scheme that can hold to that"), "{refused}");
+    assert!(refused.contains("no VM has a scheme that can keep to a budget"), "{refused}");
 }

@@ -27,33 +27,15 @@ fn site() -> Site {
 
 fn configure(site: &Site, path: &str, mirror: &str, more: &str) {
     let folder = site.folder.path().display();
-    let text = format!(
-        r#"
-name = "test"
-state_dir = "{folder}/state"
-shards = 2
-
-[ssd]
-path = "{folder}/{path}"
-mirror = "{folder}/{mirror}" # the other one
-{more}
-
-[[vm]]
-name = "vm1"
-backing = {{ path = "{folder}/vm1.img" }}
-ssd = "16MiB"
-scheme = "lru"
-writeback = "scheme"
-listen = ["unix:{folder}/vm1.sock"]
-
-[[vm]]
-name = "vm2"
-backing = {{ path = "{folder}/vm2.img" }}
-ssd = "16MiB"
-scheme = "lru"
-listen = ["unix:{folder}/vm2.sock"]
-"#
-    );
+    site.configure("");
+    let text = fs::read_to_string(site.path("test.toml")).unwrap();
+    let one = format!("path = \"{folder}/ssd.img\"\n");
+    let two = format!("path = \"{folder}/{path}\"\nmirror = \"{folder}/{mirror}\" # the other one\n{more}\n");
+    let first = "dram = \"4MiB\"\nssd = \"32MiB\"\nscheme = \"etica\"\n";
+    assert!(text.contains(&one) && text.contains(first), "{text}");
+    let text = text
+        .replace(&one, &two)
+        .replace(first, "ssd = \"16MiB\"\nscheme = \"lru\"\nwriteback = \"scheme\"\n");
     fs::write(site.path("test.toml"), text).unwrap();
 }
 

@@ -40,14 +40,13 @@ fn facts(devices: &Devices) -> GroupFacts {
     }
 }
 
+fn label() -> RedoLabel {
+    let Identity { cache, volume, layout } = identity();
+    RedoLabel { cache, volume, volume_bytes: 1 << 30, layout }
+}
+
 fn state_of(devices: &Devices, copy: u8) -> Option<RedoState> {
-    let identity = identity();
-    let label = RedoLabel {
-        cache: identity.cache,
-        volume: identity.volume,
-        volume_bytes: 1 << 30,
-        layout: identity.layout,
-    };
+    let label = label();
     RedoState::decode(&label, devices.log.get(&RedoLayout::state(copy))?).ok()
 }
 
@@ -116,14 +115,8 @@ fn a_group_is_in_the_log_before_it_is_on_the_disk() {
         assert_eq!(settled, blocks[1..]);
         assert_eq!(devices.flushes, [3, 1]);
         assert_eq!(devices.disk.keys().copied().collect::<Vec<_>>(), blocks);
-        let identity = identity();
-        let label = RedoLabel {
-            cache: identity.cache,
-            volume: identity.volume,
-            volume_bytes: 1 << 30,
-            layout: identity.layout,
-        };
-        let full = RedoState { volume: identity.volume, group: 8, blocks: blocks.len() as u32 };
+        let label = label();
+        let full = RedoState { volume: label.volume, group: 8, blocks: blocks.len() as u32 };
         assert_eq!(state_of(&devices, 1), Some(RedoState { blocks: 0, ..full }));
         let entries = (0..RedoLayout::table_pages(full.blocks)).flat_map(|page| {
             let bytes = &devices.log[&RedoLayout::table_page(page)];
@@ -131,8 +124,8 @@ fn a_group_is_in_the_log_before_it_is_on_the_disk() {
         });
         for (number, entry) in (0..).zip(entries.collect::<Vec<_>>()) {
             assert_eq!(entry.block, blocks[number as usize]);
-            let bytes = &devices.log[&identity.layout.block(number)];
-            assert_eq!(lode_format::data_checksum(identity.volume, entry.block, bytes), entry.crc);
+            let bytes = &devices.log[&label.layout.block(number)];
+            assert_eq!(lode_format::data_checksum(label.volume, entry.block, bytes), entry.crc);
         }
         let behind = ordered.behind();
         assert_eq!((behind.group, behind.blocks), (8, 1));

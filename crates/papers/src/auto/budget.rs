@@ -1,6 +1,7 @@
-//! The same under a budget of SSD writes: whether it is kept in every window, and what latency it leaves. It must not know which
-//! schemes there are.
+//! The same under a budget of SSD writes: whether it is kept in every window, and what latency it leaves. It must not know
+//! how schemes hold to it.
 
+use lode_hardware::time::{SECOND_NS, SECONDS_PER_DAY};
 use lode_policy::{Counters, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_replay::{Recording, ReplayError};
 use lode_trace::vm_block;
@@ -20,7 +21,7 @@ const MEASURE: &str = "lru";
 const HOLDER: &str = "benefit-density";
 /// Windows are a tenth of all time, or of all accesses.
 const WINDOWS: f64 = 10.0;
-const NS_PER_DAY: f64 = 86_400e9;
+const NS_PER_DAY: f64 = SECONDS_PER_DAY * SECOND_NS;
 
 /// What a budget leads to.
 #[derive(Clone, Debug, Serialize)]
@@ -106,7 +107,8 @@ impl Places {
             return None;
         }
         Some(match self.has_times {
-            true => format!("{:.0}/day", blocks * BLOCK.bytes() as f64 / (length / NS_PER_DAY)),
+            // A time that is astray may make a day's part next to nothing.
+            true => format!("{:.0}/day", (blocks * BLOCK.bytes() as f64 / (length / NS_PER_DAY)).max(1.0)),
             false => format!("{}", (blocks / length * 100.0).min(1000.0)),
         })
     }

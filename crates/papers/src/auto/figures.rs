@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lode_hardware::Host;
 use lode_policy::{Decision, Quota, SchemeInfo, Settings, all_schemes};
-use lode_replay::{InputReport, Options, Recording, ReplayError, Report, RequestStream, replay};
+use lode_replay::{Options, Recording, ReplayError, Report, RequestStream, replay};
 use lode_trace::vm_block;
 use lode_types::{Level, RequestOp, blocks_of};
 use serde::Serialize;
@@ -130,7 +130,7 @@ fn case(
     let report = replayed(recording, info.settings(), physical)?;
     let auto = figures_of(AUTO, &report);
     let best = best_of(schemes.iter());
-    let has_times = InputReport::all_have_times(&recording.play().inputs());
+    let has_times = recording.play().has_times();
     let budget = budget::measure(recording, has_times, physical, &schemes)?;
     Ok(CaseFigures {
         workload: workload.name.clone(),

@@ -1,6 +1,7 @@
 //! The figures as Markdown, for `docs/auto.md`. It must not compute anything.
 
 use super::{AIM, AutoReport, CaseFigures};
+use crate::markdown::cell;
 use crate::workload::Length;
 
 /// Decisions that are shown.
@@ -18,7 +19,7 @@ pub fn auto_markdown(report: &AutoReport, command: &str) -> String {
     out.push_str(&with_budget(report));
     out.push_str(&liveliest(report));
     if !report.passed_over.is_empty() {
-        out.push_str("## What is no trace\n\n");
+        out.push_str("## Files passed over\n\n");
         report.passed_over.iter().for_each(|line| out.push_str(&format!("- {}\n", cell(line))));
     }
     out.truncate(out.trim_end().len());
@@ -198,9 +199,4 @@ fn liveliest(report: &AutoReport) -> String {
     }
     out.push('\n');
     out
-}
-
-/// Text that stays in its cell.
-fn cell(text: &str) -> String {
-    text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }

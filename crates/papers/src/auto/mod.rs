@@ -58,7 +58,7 @@ pub struct AutoReport {
     pub length: Length,
     /// The folder with traces.
     pub traces: Option<String>,
-    /// Files that are no traces, with the reason.
+    /// Files that are not traces, or hold one that is there already, with the reason.
     pub passed_over: Vec<String>,
     /// Each workload at each size.
     pub cases: Vec<CaseFigures>,
@@ -85,7 +85,7 @@ impl AutoReport {
 /// Runs every single scheme and `auto` on every workload. `progress` hears how many workloads are done of how many, from all threads.
 ///
 /// # Errors
-/// What goes wrong with a run or the folder. A file that is no trace is no error.
+/// What goes wrong with a run or the folder. A file that is not a trace is no error.
 pub fn run_auto(
     options: &AutoOptions,
     progress: &(dyn Fn(usize, usize) + Sync),

@@ -133,14 +133,14 @@ fn a_plan_stays_where_its_replays_do_not_fit() {
     let open = || Ok(merge(&requests));
     let mut replay = |memory_bytes| {
         let serve = ServeOptions { block_size: BlockSize::KIB_4, host: &host, threads: 2, memory_bytes };
-        let left_away = answer.replay(&load, &open, &serve, &|_| {}).expect("no failure");
-        (left_away, answer.replayed.len(), answer.one_level.is_some())
+        let left_out = answer.replay(&load, &open, &serve, &|_| {}).expect("no failure");
+        (left_out, answer.replayed.len(), answer.one_level.is_some())
     };
-    let (left_away, replayed, one_level) = replay(GIB >> 10);
-    let left_away = left_away.expect("too little memory");
-    assert!(left_away.reason.starts_with("the plan is not replayed"), "{}", left_away.reason);
+    let (left_out, replayed, one_level) = replay(GIB >> 10);
+    let left_out = left_out.expect("too little memory");
+    assert!(left_out.reason.starts_with("the plan is not replayed"), "{}", left_out.reason);
     assert_eq!((replayed, one_level), (0, false));
-    let needed_bytes = left_away.needed_bytes.expect("memory");
+    let needed_bytes = left_out.needed_bytes.expect("memory");
     assert_eq!(replay(needed_bytes), (None, 2, true));
     assert_eq!(replay(needed_bytes - 1).1, 0);
     assert_eq!(answer.plan, plan);
@@ -148,7 +148,7 @@ fn a_plan_stays_where_its_replays_do_not_fit() {
 
 /// Host memory costs much, so that one SSD level for its money is large: it alone does not fit.
 #[test]
-fn one_level_alone_may_be_left_away() {
+fn one_level_alone_may_be_left_out() {
     let part = |first: u64, blocks: u64| {
         (0..blocks / 1024).map(move |at| Request {
             vm: 0,
@@ -164,8 +164,8 @@ fn one_level_alone_may_be_left_away() {
     let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
     let serve =
         ServeOptions { block_size: BlockSize::KIB_4, host: &host, threads: 2, memory_bytes: 14 << 20 };
-    let left_away = answer.replay(&load, &|| Ok(merge(&requests)), &serve, &|_| {}).expect("no failure");
-    let reason = left_away.expect("too little memory for one of three").reason;
+    let left_out = answer.replay(&load, &|| Ok(merge(&requests)), &serve, &|_| {}).expect("no failure");
+    let reason = left_out.expect("too little memory for one of three").reason;
     assert!(reason.starts_with("one SSD level for the same money is not replayed"), "{reason}");
     assert_eq!((answer.replayed.len(), answer.one_level), (2, None));
 }

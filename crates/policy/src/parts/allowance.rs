@@ -61,6 +61,11 @@ impl Allowance {
         }
     }
 
+    /// Bytes of memory beside itself.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.windows.later.capacity() * size_of::<Later>()
+    }
+
     /// Whether any number may be written.
     #[inline(always)]
     pub(crate) fn is_any(&self) -> bool {

@@ -44,7 +44,7 @@ fn what_is_scaled_shrinks_with_a_sample_and_nothing_else_does() {
 }
 
 #[test]
-fn sets_are_left_away_unless_they_were_asked_for() {
+fn sets_are_left_out_unless_they_were_asked_for() {
     static SETS: &[SettingInfo] = &[SettingInfo::integer(UNDIVIDED.0, "512", 0, 1 << 20)];
     let settings = Settings::new("x", &[SETS]);
     assert_eq!(settings.assoc(), Some(512));

@@ -413,9 +413,9 @@ pub(super) fn check_budget(host: &HostConfig, vms: &[VmConfig]) -> Result<(), Fa
     }
     let holding = all_schemes().iter().filter(|info| info.holds_to_budgets()).map(|info| info.name);
     let message = format!(
-        "[host] allows {writes} to be written to the SSD with `ssd_writes`, and no VM has a scheme that can hold to that, so that they \
-         write what they write; give them one of {}, or take `ssd_writes` out",
-        holding.collect::<Vec<_>>().join(", ")
+        "[host] allows {writes} to be written to the SSD with `ssd_writes`, and no VM has a scheme that can keep to a budget; \
+         give one of them {}, or take `ssd_writes` out",
+        holding.collect::<Vec<_>>().join(" or ")
     );
     Err(Fault { at: None, message })
 }

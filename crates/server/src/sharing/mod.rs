@@ -6,7 +6,7 @@ mod newcomers;
 mod tables;
 mod told;
 mod view;
-mod wear;
+mod write_budgets;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,7 +17,8 @@ use lode_types::{BlockSize, Level};
 
 pub(crate) use self::tables::TableMemory;
 pub(crate) use self::view::{HostView, LevelSharing, VmSharing};
-pub(crate) use self::wear::first_budget;
+use self::write_budgets::WriteBudgets;
+pub(crate) use self::write_budgets::first_budget;
 
 use crate::config::{Config, HostConfig, HostMode, Size, VmConfig, listed};
 use crate::events::{EventKind, Events};
@@ -43,7 +44,7 @@ pub(crate) struct Sharing {
     room: Option<Quota>,
     sizer: HostSizer,
     tables: TableMemory,
-    wear: wear::Wear,
+    write_budgets: WriteBudgets,
     vms: Vec<Vm>,
     events: Events,
     next_division: Instant,
@@ -108,7 +109,7 @@ impl Sharing {
             room,
             sizer: HostSizer::new(Quota::default(), HostOptions::default()),
             tables,
-            wear: wear::Wear::default(),
+            write_budgets: WriteBudgets::default(),
             vms: config.vms.iter().zip(started).map(|(vm, started)| Vm::new(&vm.name, *started)).collect(),
             events,
             next_division: now + config.host.interval,
@@ -133,7 +134,7 @@ impl Sharing {
     pub(crate) fn due(&self) -> Option<Instant> {
         let division = (self.host.mode.measures() && !self.moves_given()).then_some(self.next_division);
         let step = self.moves().then_some(self.next_step);
-        division.into_iter().chain(step).chain(self.wear.due()).min().filter(|_| !self.stopped)
+        division.into_iter().chain(step).chain(self.write_budgets.due()).min().filter(|_| !self.stopped)
     }
 
     /// Whether shares are on their way to what they are to be. Where the loop only advises, those are that are named.
@@ -495,7 +496,7 @@ impl Sharing {
         let rules =
             config.vms.iter().zip(&self.vms).map(|(vm, known)| rule(vm, known, config, self.block_bytes));
         self.sizer.set_vms(rules.collect());
-        self.wear.change(config);
+        self.write_budgets.change(config);
     }
 }
 

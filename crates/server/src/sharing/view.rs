@@ -107,7 +107,9 @@ impl Sharing {
         let ratios = [dram.expected_hit_ratio, ssd.expected_hit_ratio];
         VmSharing {
             weight: self.sizer.rule(at).map_or(1.0, |rule| rule.weight),
-            ssd_write_budget_bytes_per_day: self.wear.budget_bytes(self.vms[at].number, self.block_bytes),
+            ssd_write_budget_bytes_per_day: self
+                .write_budgets
+                .budget_bytes(self.vms[at].number, self.block_bytes),
             dram,
             ssd,
             expected_hit_ratio: ratios.into_iter().flatten().reduce(f64::max),

@@ -324,7 +324,9 @@ impl Scheme for Auto {
 
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.live.resize(quota, sink);
-        self.trial.resize(quota);
+        if self.trial.resize(quota) {
+            self.gains.fill(0.0);
+        }
     }
 
     fn quota(&self) -> Quota {

@@ -273,8 +273,9 @@ impl Trial {
         }
     }
 
-    /// The VM has another share. Shadows keep what they know, unless the sample changes: then they begin anew.
-    pub(super) fn resize(&mut self, quota: Quota) {
+    /// The VM has another share. Shadows keep what they know, unless the sample changes: then they begin anew; says whether
+    /// it is so.
+    pub(super) fn resize(&mut self, quota: Quota) -> bool {
         self.decide_waiting();
         self.look_accesses = look_accesses(self.least_accesses, quota);
         let sample_bits = sample_bits(self.least_blocks, quota);
@@ -282,10 +283,11 @@ impl Trial {
         if sample_bits == self.sample_bits {
             let caches = self.shadows.iter_mut().flatten().map(|shadow| &mut shadow.cache);
             caches.for_each(|cache| cache.resize(share, &mut NullSink));
-        } else {
-            self.sample_bits = sample_bits;
-            self.begin_anew(share);
+            return false;
         }
+        self.sample_bits = sample_bits;
+        self.begin_anew(share);
+        true
     }
 
     fn begin_anew(&mut self, share: Quota) {

@@ -422,7 +422,7 @@ impl BenefitDensity {
     fn enters(&mut self, id: Id, needs_rest: bool) -> bool {
         if let Some(enters) = self.write.enters {
             if self.write.is_wanted && !enters {
-                self.price.note_refused(f64::INFINITY, 1);
+                self.price.note_wanted(1);
             }
             return enters && self.blocks.capacity(Level::Ssd) > 0;
         }
@@ -549,7 +549,10 @@ impl Scheme for BenefitDensity {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.blocks.memory_bytes() + self.ages.memory_bytes() + self.runs.memory_bytes()
+        self.blocks.memory_bytes()
+            + self.ages.memory_bytes()
+            + self.runs.memory_bytes()
+            + self.price.memory_bytes()
     }
 
     fn budgeting(&mut self) -> Option<&mut dyn Budgeting> {

@@ -70,8 +70,18 @@ impl Price {
     #[inline]
     pub(super) fn note_refused(&mut self, saved_us: f64, blocks: u32) {
         if self.us > self.least_us && saved_us > self.least_us * f64::from(blocks) {
-            self.wanted_blocks += u64::from(blocks);
+            self.note_wanted(blocks);
         }
+    }
+
+    /// So many blocks would be written without a budget, and are not.
+    pub(super) fn note_wanted(&mut self, blocks: u32) {
+        self.wanted_blocks += u64::from(blocks);
+    }
+
+    /// Bytes of memory beside itself.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.own.memory_bytes() + self.of_host.memory_bytes()
     }
 
     /// A block is accessed.

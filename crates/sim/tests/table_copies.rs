@@ -4,31 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use lode_format::{CacheId, DeviceLayout};
-use lode_store::{Metadata, Output, Place, Progress, Store, SyncDevice, VolumeSpec, VolumeStore};
-use lode_types::{BlockSize, MediaError, Rng};
-
-/// A device that does not fail, with its bytes in memory.
-struct Memory(Vec<u8>);
-
-impl SyncDevice for Memory {
-    fn size_bytes(&self) -> u64 {
-        self.0.len() as u64
-    }
-
-    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        buf.copy_from_slice(&self.0[offset_bytes as usize..][..buf.len()]);
-        Ok(())
-    }
-
-    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
-        self.0[offset_bytes as usize..][..bytes.len()].copy_from_slice(bytes);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), MediaError> {
-        Ok(())
-    }
-}
+use lode_sim::SimDisk;
+use lode_store::{Metadata, Output, Place, Progress, Store, VolumeSpec, VolumeStore};
+use lode_types::{BlockSize, Rng};
 
 /// A command under way. A flush covers the writes that had ended when it was sent.
 enum UnderWay {
@@ -57,7 +35,7 @@ impl Work {
     fn new(seed: u64) -> Work {
         const EXTENT_BYTES: u64 = 1 << 20;
         let bytes = DeviceLayout::HEADS_BYTES + u64::from(EXTENTS) * EXTENT_BYTES;
-        let mut device = Memory(vec![0; bytes as usize]);
+        let mut device = SimDisk::new(bytes);
         let block = BlockSize::new(4096).unwrap();
         let superblock = Store::format(&mut device, CacheId([3; 16]), block, Some(EXTENT_BYTES)).unwrap();
         let mut store = Store::open(&mut device).unwrap();
