@@ -28,6 +28,8 @@ const NO_OWNER: u16 = u16::MAX;
 const GENERATIONS_OF_RUN: u64 = 1 << 32;
 /// No cache has so many; beyond are directories that somebody made up.
 const MOST_GENERATIONS: u64 = u64::MAX - GENERATIONS_OF_RUN + 1;
+/// So many can always be counted to.
+const GENERATIONS_LEFT: u64 = 1 << 20;
 
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,7 +194,7 @@ impl Directory {
             if raw.extents.get() > DeviceLayout::MAX_EXTENTS {
                 return Err(wrong("extents"));
             }
-            if raw.generation.get() == u64::MAX {
+            if raw.generation.get() > u64::MAX - GENERATIONS_LEFT {
                 return Err(wrong("generation"));
             }
             let directory = directory.get_or_insert_with(|| Directory {

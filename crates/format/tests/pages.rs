@@ -172,9 +172,10 @@ fn directories_of_two_runs_do_not_mix() {
         assert_eq!(Directory::decode(CACHE, &torn).unwrap_err().wrong, Wrong::Field("generation"));
     }
     // Numbers that somebody made up.
-    let far = Directory { generation: u64::MAX - 1, ..read.clone() };
-    assert_eq!(far.next_generation(u64::MAX), u64::MAX);
-    let made_up = Directory { generation: u64::MAX, ..read }.encode(CACHE).unwrap();
+    let far = Directory { generation: u64::MAX - (1 << 20), ..read.clone() };
+    assert_eq!(far.next_generation(u64::MAX), far.generation + 1);
+    assert!(Directory::decode(CACHE, &far.encode(CACHE).unwrap()).is_ok());
+    let made_up = Directory { generation: far.generation + 1, ..read }.encode(CACHE).unwrap();
     assert_eq!(Directory::decode(CACHE, &made_up).unwrap_err().wrong, Wrong::Field("generation"));
 }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
+use lode_engine::command::MediaError;
 use lode_engine::{EndedFlush, FlushTicket, SharedDevice, Worth};
 use lode_media::{Waker, disks_under};
 
@@ -127,6 +129,28 @@ impl DisksOf {
         match [Worth::Nothing, Worth::Open].into_iter().find(|worth| each.contains(worth)) {
             Some(worth) => worth,
             None => Worth::Durable,
+        }
+    }
+
+    /// Flushes on this thread, and waits until it is known what that is worth: no longer than `limit` for flushes of others beside it,
+    /// which a device that hangs does not end. [`Worth::Open`]: it is not known by then.
+    pub(crate) fn flush_with(
+        &self,
+        flush: impl FnOnce() -> Result<(), MediaError>,
+        limit: Option<Duration>,
+    ) -> Result<Worth, MediaError> {
+        const TICK: Duration = Duration::from_millis(2);
+        // Nothing may fail between its begin and its end, which others on the device wait for.
+        let flushing = self.begin_flush();
+        let outcome = flush();
+        let flushed = self.end_flush(flushing, outcome.is_ok());
+        outcome?;
+        let began = Instant::now();
+        loop {
+            match self.worth(&flushed) {
+                Worth::Open if limit.is_none_or(|limit| began.elapsed() < limit) => std::thread::sleep(TICK),
+                worth => return Ok(worth),
+            }
         }
     }
 

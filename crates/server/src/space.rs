@@ -2,7 +2,6 @@
 //! directory to the SSD, and answers as messages. It must not know how much anybody is to have.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use lode_engine::command::{CommandKind, MediaError};
 use lode_engine::{SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
@@ -14,9 +13,6 @@ use crate::messages::ToShard;
 use crate::shared::DisksOf;
 use crate::ssd::SsdMedia;
 use crate::threads::Messenger;
-
-/// How often it is looked whether flushes beside that of the directory have ended.
-const WORTH_TICK: Duration = Duration::from_millis(2);
 
 /// The SSD whose directory says who has which extents.
 #[derive(Clone)]
@@ -204,18 +200,11 @@ fn carry_out(ssd: &DirectorySsd, output: DirectoryOutput) -> Result<(), String> 
             outcome.map_err(|error| words("a write", error))
         }
         DirectoryOutput::Flush => {
-            // Nothing may fail between its begin and its end, which others on the device wait for.
-            let flushing = ssd.disks.begin_flush();
-            let outcome = run_now(ssd, CommandKind::Flush);
-            let flushed = ssd.disks.end_flush(flushing, outcome.is_ok());
-            outcome.map_err(|error| words("a flush", error))?;
-            loop {
-                match ssd.disks.worth(&flushed) {
-                    Worth::Durable => return Ok(()),
-                    Worth::Nothing => return Err("a flush beside that of the directory failed".to_owned()),
-                    // Those beside it are other threads', which end them whatever happens here.
-                    Worth::Open => std::thread::sleep(WORTH_TICK),
-                }
+            // Flushes beside it are other threads', which end them whatever happens here.
+            let worth = ssd.disks.flush_with(|| run_now(ssd, CommandKind::Flush), None);
+            match worth.map_err(|error| words("a flush", error))? {
+                Worth::Durable => Ok(()),
+                _ => Err("a flush beside that of the directory failed".to_owned()),
             }
         }
     }
@@ -241,7 +230,7 @@ fn words(what: &str, error: MediaError) -> String {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use lode_format::CacheId;
     use lode_media::{MediaFile, OpenOptions};

@@ -56,6 +56,13 @@ pub(super) fn with_ssd(text: &str, from: &Path, to: &Path) -> Result<String, Str
     let mut document = parse(text)?;
     let ssd = document.get_mut("ssd").and_then(Item::as_table_like_mut);
     let mut ssd = ssd.ok_or("The configuration has no [ssd] section")?;
+    let names = |ssd: &dyn TableLike, path: &Path| {
+        ["path", "mirror"].iter().any(|key| ssd.get(key).and_then(Item::as_str).map(Path::new) == Some(path))
+    };
+    if names(ssd, to) && !names(ssd, from) {
+        // As an attempt before has left it, which came to nothing later.
+        return Ok(document.to_string());
+    }
     for key in ["path", "mirror"] {
         let value = ssd.get_mut(key).and_then(Item::as_value_mut);
         if let Some(value) = value.filter(|value| value.as_str().map(Path::new) == Some(from)) {

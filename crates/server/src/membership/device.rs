@@ -39,7 +39,8 @@ impl ChangeDevice {
                 // Before anything is taken out.
                 let file = open_for(&pair, by, *force)?;
                 remove_served(&pair, path)?;
-                self.add(&pair, parts, (by, file), &mut config).map_err(|why| {
+                self.add(&pair, parts, (by, file), &mut config).map_err(|failure| {
+                    let (Failure::Unchanged(why) | Failure::Partly(why)) = failure;
                     Failure::Partly(format!("{} was taken out, but: {why}", path.display()))
                 })?;
             }
@@ -53,7 +54,7 @@ impl ChangeDevice {
         parts: &Parts,
         (path, file): (&Path, MediaFile),
         config: &mut Option<Config>,
-    ) -> Result<(), String> {
+    ) -> Result<(), Failure> {
         let save = |before: &Path| {
             let words = |error: crate::error::ServerError| error.to_string();
             Config::load(&self.config.path)

@@ -518,11 +518,11 @@ fn keys_that_change(before: &Config, after: &Config) -> Result<Vec<String>, Stri
 /// Steps, the answer at their end, and what is to be written to the configuration file then.
 type Begun = (Vec<Step>, Value, Option<Box<Config>>);
 
-/// Answers a session, if there is one.
 fn device_steps(change: DeviceChange) -> Begun {
     (vec![Step::Device(change)], Value::Null, None)
 }
 
+/// Answers a session, if there is one.
 fn reply(session: Option<Session>, answer: Result<Value, String>) -> Option<Session> {
     let mut session = session?;
     match answer {

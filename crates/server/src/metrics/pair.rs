@@ -22,7 +22,11 @@ pub(super) fn pair_families() -> Vec<Row> {
             "Of the SSD that is being brought up to date, what is done",
             HostGauge(|s| resilver(s, |ssd| ssd.done_bytes)),
         ),
-        ("lode_pair_resilver_bytes", "And of how much", HostGauge(|s| resilver(s, |ssd| ssd.of_bytes))),
+        (
+            "lode_pair_resilver_bytes",
+            "Bytes in all that are to be compared and copied to it",
+            HostGauge(|s| resilver(s, |ssd| ssd.of_bytes)),
+        ),
         (
             "lode_healed_blocks",
             "Blocks that were damaged on one SSD of the pair and written there again",

@@ -26,6 +26,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// What is said of one that is not finished when the service ends; the next start goes on with it.
 const SERVICE_ENDS: &str = "the service ends; it goes on with the next start";
 
+/// What is said where something else happens to the pair.
+const NOT_AT_REST: &str = "The pair is not at rest: see `lode device list` and the log, and try again";
+
 /// A member that is brought up to date, and which time that is.
 #[derive(Clone, Copy)]
 struct Filled {
@@ -45,16 +48,15 @@ impl ServedPair {
         disks: DisksOf,
         used: impl FnOnce() -> Vec<Range<u64>> + Send + 'static,
     ) -> Result<(), String> {
+        // A volume that has not followed yet may still send commands to a device that was this member before.
+        let (_, before) = self.health();
+        if !self.all_have(before, |follower| &follower.adopted) {
+            return Err(SERVICE_ENDS.to_owned());
+        }
+        let member = self.may_fill()?;
         let mut state = self.state();
-        let (health, _) = self.health();
-        let member = (0..MEMBERS).find(|&member| !health.in_sync[member]);
-        let (Some(member), None) = (member, health.filling) else {
-            return Err("Both SSDs of the pair are in use, or one is being brought up to date".to_owned());
-        };
-        if !health.is_recorded || health.is_lost {
-            return Err(
-                "The pair is not at rest: see `lode device list` and the log, and try again".to_owned()
-            );
+        if self.health().1 != before {
+            return Err(NOT_AT_REST.to_owned());
         }
         let joins = &mut state.members[member];
         (joins.path, joins.file, joins.disks) = (path.to_path_buf(), Some(file), Some(disks));
@@ -84,6 +86,26 @@ impl ServedPair {
                 Err(why)
             }
         }
+    }
+
+    /// The member that can be brought up to date.
+    ///
+    /// # Errors
+    /// In words, when there is none now.
+    pub(super) fn may_fill(&self) -> Result<usize, String> {
+        let (health, _) = self.health();
+        let member = (0..MEMBERS).find(|&member| !health.in_sync[member]);
+        let Some(member) = member else {
+            return Err(
+                "Both SSDs of the pair are in use; take one out first (`lode device remove`)".to_owned()
+            );
+        };
+        if health.filling.is_some() {
+            return Err(
+                "An SSD is being brought up to date; `lode device list` shows how far that is".to_owned()
+            );
+        }
+        if health.is_recorded && !health.is_lost { Ok(member) } else { Err(NOT_AT_REST.to_owned()) }
     }
 
     fn fill(
@@ -120,7 +142,8 @@ impl ServedPair {
             self.pace(copied, began);
         }
         let disks = self.disks_of(member).ok_or("it was closed")?;
-        flush_member(&mut to, &disks).map_err(|error| format!("a flush of it failed ({error:?})"))?;
+        flush_member(&mut to, &disks, self.limit())
+            .map_err(|error| format!("a flush of it failed ({error:?})"))?;
         self.count(filled, &mut from, &mut to)?;
         let text = format!(
             "SSD {path} is up to date: {} of {} were different, {:.0} s",

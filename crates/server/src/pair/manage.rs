@@ -17,7 +17,10 @@ use super::halves::{find_pair, find_pair_without};
 use super::served::{ServedPair, TICK};
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::files::open_patiently;
 use crate::identity::StateFile;
+use crate::membership::Failure;
+use crate::shared::DisksOf;
 use crate::ssd::FoundSsd;
 
 /// How long it may take until a label says that a member was taken out.
@@ -112,24 +115,29 @@ fn member_at(paths: &[PathBuf; MEMBERS], path: &Path) -> Result<usize, String> {
     };
     (0..MEMBERS).find(|&member| same(&paths[member])).ok_or_else(|| {
         let [one, other] = [&paths[0], &paths[1]].map(|path| path.display());
-        format!("{} is no SSD of the pair, which are {one} and {other}", path.display())
+        format!("{} is not an SSD of the pair, which are {one} and {other}", path.display())
     })
 }
 
+fn is_out(path: &Path) -> String {
+    format!("{} is out of the pair already", path.display())
+}
+
 /// Takes a member out of a pair that is served.
-pub(crate) fn remove_served(pair: &Arc<ServedPair>, path: &Path) -> Result<(), String> {
+pub(crate) fn remove_served(pair: &Arc<ServedPair>, path: &Path) -> Result<(), Failure> {
     let member = pair.member_at(path)?;
     let (health, _) = pair.health();
     let is_filled = health.filling == Some(member);
     if !is_filled && !health.in_sync[member] {
-        return Err(format!("{} is out of the pair already", path.display()));
+        return Err(is_out(path).into());
     }
     if !is_filled && health.in_sync != [true; MEMBERS] {
         return Err(format!(
             "{} is the only SSD of the pair that has everything; bring the other one up to date first (`lode device add`), or stop the \
              service with `lode stop --drain`",
             path.display()
-        ));
+        )
+        .into());
     }
     let file = pair.file(member);
     pair.take_out(member);
@@ -140,7 +148,8 @@ pub(crate) fn remove_served(pair: &Arc<ServedPair>, path: &Path) -> Result<(), S
     let deadline = Instant::now() + RECORD_LIMIT;
     while !pair.health().0.is_recorded {
         if pair.health().0.is_lost || Instant::now() >= deadline {
-            return Err("The other SSD or the state file cannot be written; see the log".to_owned());
+            let text = "The other SSD or the state file cannot be written; see the log";
+            return Err(Failure::Partly(format!("{} is not used any more, but: {text}", path.display())));
         }
         thread::sleep(TICK);
     }
@@ -158,34 +167,38 @@ pub(crate) fn open_for(pair: &Arc<ServedPair>, path: &Path, force: bool) -> Resu
 pub(crate) fn add_served(
     pair: &Arc<ServedPair>,
     (path, file): (&Path, MediaFile),
-    disks: impl FnOnce(&Path) -> Result<crate::shared::DisksOf, String>,
+    disks: impl FnOnce(&Path) -> Result<DisksOf, String>,
     used: impl FnOnce() -> Vec<std::ops::Range<u64>> + Send + 'static,
     save: impl FnOnce(&Path) -> Result<(), String>,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
+    let member = pair.may_fill()?;
     let (labels, before) = {
         let state = pair.state();
-        let Some(member) = (0..MEMBERS).find(|&member| !state.labels.in_sync[member]) else {
-            return Err(
-                "Both SSDs of the pair are in use; take one out first (`lode device remove`)".to_owned()
-            );
-        };
         (state.labels, state.members[member].path.clone())
     };
-    if pair.health().0.filling.is_some() {
-        return Err("An SSD is being brought up to date; `lode device list` shows how far that is".to_owned());
-    }
-    let disks = disks(path)?;
+    let disks = believed(path, disks(path)?)?;
     put_label(&file, &labels, pair.limit()).map_err(|error| error.to_string())?;
     if before != path {
         save(&before)?;
     }
-    pair.begin_fill((path, file), disks, used)
+    pair.begin_fill((path, file), disks, used).map_err(Failure::Partly)
+}
+
+/// A disk that failed a flush in this run will not have another one believed.
+fn believed(path: &Path, disks: DisksOf) -> Result<DisksOf, String> {
+    if !disks.have_failed() {
+        return Ok(disks);
+    }
+    Err(format!(
+        "{} has failed a flush in this run, and what it is told is not believed any more: restart the service, or give another SSD",
+        path.display()
+    ))
 }
 
 /// Goes on with a member that was being brought up to date when the last run ended.
 pub(crate) fn resume_fill(
     pair: &Arc<ServedPair>,
-    disks: impl FnOnce(&Path) -> Result<crate::shared::DisksOf, String>,
+    disks: impl FnOnce(&Path) -> Result<DisksOf, String>,
     used: impl FnOnce() -> Vec<std::ops::Range<u64>> + Send + 'static,
 ) -> Result<(), String> {
     let (path, labels) = {
@@ -196,13 +209,13 @@ pub(crate) fn resume_fill(
     let words = |error: ServerError| error.to_string();
     let file = open_new(&path, &labels, false, pair.limit()).map_err(words)?;
     put_label(&file, &labels, pair.limit()).map_err(words)?;
-    pair.begin_fill((&path, file), disks(&path)?, used)
+    pair.begin_fill((&path, file), believed(&path, disks(&path)?)?, used)
 }
 
 /// Opens a device that is to be a member of a pair, and changes nothing.
 fn open_new(path: &Path, pair: &Pair, force: bool, limit: Duration) -> Result<MediaFile, ServerError> {
     let shown = path.display();
-    let file = MediaFile::open(path, &OpenOptions::default())?;
+    let file = open_patiently(path, &OpenOptions::default())?;
     let mut device = MemberDevice::new(file.clone(), limit);
     let needed_bytes = PairLabel::DATA_START_BYTES + pair.pair_bytes;
     if file.size_bytes() < needed_bytes {
@@ -309,11 +322,17 @@ fn take_out(config: &Config, gone: &Path) -> Result<PairFiles, ServerError> {
         );
         return Err(refused(text));
     }
-    files.files[member] = None;
+    let was_in_sync = files.pair.in_sync[member];
+    let file = files.files[member].take();
     let mut device = files.device();
     device.begin(&files.labels).map_err(|error| ServerError::store(files.first_path().display(), error))?;
     files.pair = *device.pair();
     StateFile::of(config).note_pair(files.pair.generation)?;
+    if let Some(file) = file.filter(|_| !was_in_sync) {
+        // The next start does not go on with it.
+        let erased = erase_label(&mut MemberDevice::new(file, files.limit));
+        erased.map_err(|error| ServerError::store(gone.display(), error))?;
+    }
     files.left_out[member] = Some("it was taken out".to_owned());
     Ok(files)
 }

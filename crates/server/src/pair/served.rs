@@ -444,7 +444,7 @@ impl ServedPair {
             CommandKind::Write { offset_bytes, data } => {
                 device.write(PairLabel::DATA_START_BYTES + offset_bytes, &data.concat())
             }
-            _ => flush_member(&mut device, &disks),
+            _ => flush_member(&mut device, &disks, self.limit),
         }
     }
 }
@@ -460,19 +460,15 @@ pub(super) fn bytes_of(kind: &CommandKind) -> Option<Range<u64>> {
     }
 }
 
-/// Flushes a member, and waits until it is known to be worth something.
-pub(super) fn flush_member(device: &mut MemberDevice, disks: &DisksOf) -> Result<(), MediaError> {
-    let flushing = disks.begin_flush();
-    let outcome = device.flush();
-    let flushed = disks.end_flush(flushing, outcome.is_ok());
-    outcome?;
-    loop {
-        match disks.worth(&flushed) {
-            Worth::Durable => return Ok(()),
-            Worth::Nothing => return Err(MediaError::Gone),
-            // Those beside it are other threads', which end them whatever happens here.
-            Worth::Open => thread::sleep(TICK),
-        }
+/// Flushes a member, and waits until it is known to be worth something. One on which flushes of others do not end is as good as gone.
+pub(super) fn flush_member(
+    device: &mut MemberDevice,
+    disks: &DisksOf,
+    limit: Duration,
+) -> Result<(), MediaError> {
+    match disks.flush_with(|| device.flush(), Some(limit))? {
+        Worth::Durable => Ok(()),
+        Worth::Nothing | Worth::Open => Err(MediaError::Gone),
     }
 }
 

@@ -236,6 +236,10 @@ impl VolumePair {
         for member in 0..MEMBERS {
             if !health.in_sync[member] && health.filling != Some(member) {
                 self.fanout.give_up(member, &health);
+                // Another device may come in its place.
+                self.changes
+                    .retain(|change| !matches!(change, FileChange::Open(opens, _) if *opens == member));
+                self.opening = false;
                 self.changes.extend(self.files[member].take().map(FileChange::Close));
             }
         }
