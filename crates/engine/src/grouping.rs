@@ -16,7 +16,7 @@ impl Engine {
     /// How far the backing disk is behind what guests wrote, where it is written in the order of their flushes.
     pub fn behind(&self) -> Option<Behind> {
         let behind = self.ordered.as_ref()?.behind();
-        Some(Behind { is_stuck: behind.is_stuck || self.flights.lost() > 0, ..behind })
+        Some(Behind { is_stuck: self.is_stuck(), ..behind })
     }
 
     /// Whether a group cannot be written, as things are: a device refused it, or a block that it needs is lost.

@@ -108,7 +108,7 @@ impl EngineConfig {
             slots_bytes: slots,
             allocation_bytes: Written::most_memory_bytes(self.volume_bytes),
             cleaning_bytes: drain::most_memory_bytes(ssd_places)
-                + self.ordered.map_or(0, |ordered| ordered.most_memory_bytes(self.block)),
+                + self.ordered.map_or(0, |ordered| ordered.most_memory_bytes(self.block, ssd_places)),
         }
     }
 }

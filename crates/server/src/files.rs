@@ -14,6 +14,7 @@ use tracing::info;
 
 use crate::config::{Config, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::redo;
 
 /// How long a locked device is waited for: the kernel still has the I/O of a killed daemon to end, and keeps
 /// its files open meanwhile.
@@ -69,6 +70,17 @@ pub(crate) fn check_files(config: &Config) -> Result<(), ServerError> {
             let text = format!(
                 "VM {}: {path} is {other} as well; give each its own device or file in `backing.path`",
                 vm.name
+            );
+            return Err(ServerError::new(ServerErrorKind::Config, text));
+        }
+        if let Some(redo) = redo::check(vm)?
+            && let Ok(found) = std::fs::metadata(&redo)
+            && let Some(other) = uses.insert(file_identity(&found), format!("the redo log of VM {}", vm.name))
+        {
+            let text = format!(
+                "VM {}: {} is {other} as well; give each its own file in `backing.redo`",
+                vm.name,
+                redo.display()
             );
             return Err(ServerError::new(ServerErrorKind::Config, text));
         }

@@ -1,8 +1,7 @@
 //! Making a device or file into a cache SSD, unless it holds something.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::Read;
 use std::path::Path;
 
 use lode_engine::EngineConfig;
@@ -12,14 +11,13 @@ use lode_format::{
 use lode_media::{MediaFile, OpenOptions};
 use lode_policy::{Quota, SchemeInfo};
 use lode_store::pair::{MEMBERS, PairDevice, probe_pair};
-use lode_store::{self as engine_store, Store};
+use lode_store::{self as engine_store, Store, SyncDevice};
 use lode_types::BlockSize;
-use rustix::fs::{FallocateFlags, fallocate};
-use rustix::io::{Errno, retry_on_intr};
 
 use crate::config::Size;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::file_identity;
+use crate::new_file::create;
 use crate::sync_device::FileDevice;
 
 const MIB: u64 = 1 << 20;
@@ -311,58 +309,11 @@ fn last_that_fits(mut right: u64, mut wrong: u64, fits: impl Fn(u64) -> bool) ->
     right
 }
 
-/// Creates a file with all its space, unless there is one; returns whether it did. The space is taken now so
-/// that a full file system is noticed here and not by a guest.
-fn create(path: &Path, size_bytes: u64) -> Result<bool, ServerError> {
-    let failure = |text: String, error| ServerError::because(ServerErrorKind::Media, text, error);
-    let file = match File::options().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
-        Err(error) => {
-            let text =
-                format!("Cannot create {}; check that its folder exists and is writable", path.display());
-            return Err(failure(text, error));
-        }
-    };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let durable = || {
-        allocate(&file, size_bytes)?;
-        file.sync_all()?;
-        File::open(folder)?.sync_all()
-    };
-    durable().map(|()| true).map_err(|error| {
-        // The error that matters is the first one; a file left behind is harmless.
-        let _ = fs::remove_file(path);
-        let size = Size(size_bytes);
-        let text = format!(
-            "Cannot take {size} for the new file {}; choose a smaller size or another file system",
-            path.display()
-        );
-        failure(text, error)
-    })
-}
-
-/// Makes the file this long, with space for every byte.
-fn allocate(mut file: &File, size_bytes: u64) -> io::Result<()> {
-    match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), 0, size_bytes)) {
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-        outcome => return Ok(outcome?),
-    }
-    // This file system cannot promise space; what has been written has it.
-    let zeroes = vec![0; MIB as usize];
-    let mut left_bytes = size_bytes;
-    while left_bytes > 0 {
-        let length = left_bytes.min(MIB) as usize;
-        file.write_all(&zeroes[..length])?;
-        left_bytes -= length as u64;
-    }
-    Ok(())
-}
-
-fn refuse_if_used(
+/// Refuses a device that holds something which is known.
+pub(crate) fn refuse_if_used(
     path: &Path,
     file: &MediaFile,
-    device: &mut FileDevice<&MediaFile>,
+    device: &mut dyn SyncDevice,
 ) -> Result<(), ServerError> {
     let found = match (Store::probe(device), engine_store::probe_read_ssd(device), probe_pair(device)) {
         (Ok(superblock), _, _) => Some(format!("Lodestore cache {}", superblock.cache)),
@@ -426,18 +377,5 @@ mod tests {
             let said = refusal(1 << 40, 4 << 10, Some(extent_bytes)).expect("no such extent");
             assert!(said.contains("--extent") && said.contains("from 1 MiB to 4 GiB"), "{said}");
         }
-    }
-
-    #[test]
-    fn a_new_file_has_all_its_space() {
-        use std::os::unix::fs::MetadataExt;
-        let folder = tempfile::TempDir::new().unwrap();
-        let path = folder.path().join("ssd");
-        assert!(create(&path, 3 * MIB + 512).unwrap());
-        let found = fs::metadata(&path).unwrap();
-        assert_eq!(found.len(), 3 * MIB + 512);
-        assert!(found.blocks() * 512 >= 3 * MIB + 512, "{} sectors", found.blocks());
-        assert!(!create(&path, MIB).unwrap(), "it exists");
-        assert!(create(&folder.path().join("no/ssd"), MIB).is_err());
     }
 }

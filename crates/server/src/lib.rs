@@ -40,6 +40,7 @@ mod membership;
 mod memory;
 mod messages;
 mod metrics;
+mod new_file;
 mod pair;
 mod read_ssd;
 mod records;

@@ -2,19 +2,20 @@
 //! before anything else is done with that, and a new one for a volume that is about to be served. It must not know what is in it.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use lode_engine::{EngineConfig, OrderedConfig};
 use lode_format::{CacheId, RedoLabel, VolumeTag};
 use lode_media::{Direct, Lock, MediaFile, OpenOptions};
 use lode_store::{RedoLog, apply_redo_log, create_redo_log, read_redo_log};
 use serde::Serialize;
-use tracing::{info, warn};
+use tracing::info;
 
 use crate::config::{Size, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
+use crate::new_file::{self, beside};
 use crate::sync_device::FileDevice;
 
 /// What is added to the name of an image.
@@ -24,6 +25,8 @@ const ENDING: &str = ".redo";
 pub(crate) struct OpenRedo {
     pub file: MediaFile,
     pub last_group: u64,
+    /// It was made now.
+    pub is_new: bool,
 }
 
 /// What was done for a disk.
@@ -41,22 +44,11 @@ pub struct RecoveredDisk {
     pub applied_blocks: u64,
 }
 
-fn beside(image: &Path) -> std::io::Result<Option<PathBuf>> {
-    // However the image is reached, its log is the same.
-    let image = image.canonicalize()?;
-    if !image.metadata()?.is_file() {
-        return Ok(None);
-    }
-    let mut path: OsString = image.into();
-    path.push(ENDING);
-    Ok(Some(path.into()))
-}
-
 /// Where a VM's redo log is, or would be; none of a block device where the configuration names no file.
 fn path_of(vm: &VmConfig) -> Result<Option<PathBuf>, ServerError> {
     let path = match &vm.redo {
         Some(path) => Ok(Some(path.clone())),
-        None => beside(&vm.backing),
+        None => beside(&vm.backing, ENDING),
     };
     path.map_err(|error| {
         let what = format!("VM {}: cannot find the backing disk {}", vm.name, vm.backing.display());
@@ -67,21 +59,51 @@ fn path_of(vm: &VmConfig) -> Result<Option<PathBuf>, ServerError> {
 /// A path on the file system that a VM's redo log is on.
 pub(crate) fn folder_of(vm: &VmConfig) -> Result<Option<PathBuf>, ServerError> {
     let path = path_of(vm)?.filter(|_| vm.is_ordered());
-    Ok(path.map(|path| path.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned)))
+    Ok(path.map(|path| new_file::folder_of(&path).to_owned()))
 }
 
 fn open(path: &Path) -> Result<Option<MediaFile>, ServerError> {
-    if let Err(error) = std::fs::metadata(path)
-        && error.kind() == ErrorKind::NotFound
-    {
-        return Ok(None);
+    match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Ok(found) if !found.is_file() => return Err(stranger(path)),
+        _ => {}
     }
     let options =
         OpenOptions { write: true, direct: Direct::Prefer, create_size: None, lock: Lock::Exclusive };
     let opened = open_patiently(path, &options);
     opened.map(Some).map_err(|fault| {
-        ServerError::because(ServerErrorKind::Media, "Cannot open the redo log (`backing.redo`)", fault)
+        let what = format!("Cannot open the redo log {}", path.display());
+        ServerError::because(ServerErrorKind::Media, what, fault)
     })
+}
+
+/// What is where a redo log is to be, and is none. It is left alone.
+fn stranger(path: &Path) -> ServerError {
+    let text = format!(
+        "{} is not a redo log, and one is to be there: move it away, or name another file in `backing.redo`",
+        path.display()
+    );
+    ServerError::new(ServerErrorKind::Config, text)
+}
+
+/// Refuses what cannot be a VM's redo log, before anything is written.
+pub(crate) fn check(vm: &VmConfig) -> Result<Option<PathBuf>, ServerError> {
+    if !vm.is_ordered() {
+        return Ok(None);
+    }
+    let path = path_of(vm)?.ok_or_else(|| {
+        let text = format!(
+            "VM {}: `writeback = \"ordered\"` needs a redo log beside the disk, and {} is not an image file; name a file in \
+             `backing.redo`, on a file system that survives the loss of the cache SSDs",
+            vm.name,
+            vm.backing.display()
+        );
+        ServerError::new(ServerErrorKind::Config, text)
+    })?;
+    match std::fs::metadata(&path) {
+        Ok(found) if !found.is_file() => Err(stranger(&path)),
+        _ => Ok(Some(path)),
+    }
 }
 
 fn failed(path: &Path) -> impl Fn(lode_store::StoreError) -> ServerError + '_ {
@@ -92,16 +114,34 @@ fn failed(path: &Path) -> impl Fn(lode_store::StoreError) -> ServerError + '_ {
 /// goes.
 pub(crate) fn apply(vm: &VmConfig, backing: &MediaFile) -> Result<(), ServerError> {
     let Some(path) = path_of(vm)? else { return Ok(()) };
+    // Nobody said that there is to be a log; what has its name and is something else is nobody's business here.
+    if !vm.is_ordered() && std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Ok(());
+    }
     let Some(file) = open(&path)? else { return Ok(()) };
-    let applied = apply_to(&path, &file, backing)?;
-    if let Some(log) = applied.filter(|log| !log.entries.is_empty()) {
-        let blocks = log.entries.len();
+    let found = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
+    let Some(found) = found else { return if vm.is_ordered() { Err(stranger(&path)) } else { Ok(()) } };
+    let blocks = found.entries.len();
+    if vm.read_only && blocks > 0 {
+        let text = format!(
+            "VM {}: its redo log {} holds {blocks} blocks that the disk may lack, and the disk is served read-only; `lode recover {}` \
+             brings them to it",
+            vm.name,
+            path.display(),
+            vm.backing.display()
+        );
+        return Err(ServerError::new(ServerErrorKind::Config, text));
+    }
+    if !vm.read_only {
+        apply_to(&path, &file, backing)?;
+    }
+    if blocks > 0 {
         info!(
             "VM {}: {blocks} blocks of group {} were brought to the backing disk from its redo log",
-            vm.name, log.group
+            vm.name, found.group
         );
     }
-    if !vm.is_ordered() {
+    if !vm.is_ordered() && !vm.read_only {
         drop(file);
         remove(&path)?;
     }
@@ -113,8 +153,8 @@ fn apply_to(path: &Path, file: &MediaFile, backing: &MediaFile) -> Result<Option
 }
 
 fn remove(path: &Path) -> Result<(), ServerError> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    std::fs::remove_file(path).and_then(|()| File::open(folder)?.sync_all()).map_err(|error| {
+    let removed = std::fs::remove_file(path).and_then(|()| new_file::sync_folder(new_file::folder_of(path)));
+    removed.map_err(|error| {
         let what =
             format!("Cannot remove the redo log {}, which is empty; remove it by hand", path.display());
         ServerError::because(ServerErrorKind::Media, what, error)
@@ -138,20 +178,13 @@ pub(crate) fn leave(vm: &VmConfig) -> Result<(), ServerError> {
 }
 
 /// The redo log of a volume that is about to be served, with [`apply`] done before.
-pub(crate) fn prepare(vm: &VmConfig, label: RedoLabel) -> Result<OpenRedo, ServerError> {
-    let Some(path) = path_of(vm)? else {
-        let text = format!(
-            "VM {}: `writeback = \"ordered\"` needs a redo log beside the disk, and {} is not an image file; name a file in \
-             `backing.redo`, on a file system that survives the loss of the cache SSDs",
-            vm.name,
-            vm.backing.display()
-        );
-        return Err(ServerError::new(ServerErrorKind::Config, text));
-    };
+pub(crate) fn prepare(vm: &VmConfig, label: &RedoLabel) -> Result<OpenRedo, ServerError> {
+    let path = check(vm)?.expect("it is asked where write-back is ordered");
     if let Some(file) = open(&path)? {
         let log = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
-        if let Some(log) = log.filter(|log| log.label == label) {
-            return Ok(OpenRedo { file, last_group: log.group });
+        let log = log.ok_or_else(|| stranger(&path))?;
+        if log.label == *label {
+            return Ok(OpenRedo { file, last_group: log.group, is_new: false });
         }
         // It is empty, and of another volume or size.
         drop(file);
@@ -159,41 +192,37 @@ pub(crate) fn prepare(vm: &VmConfig, label: RedoLabel) -> Result<OpenRedo, Serve
     }
     let bytes = label.layout.bytes();
     info!("VM {}: a new redo log of {} in {}", vm.name, Size(bytes), path.display());
-    create(&path, bytes)?;
+    make(&path, label)?;
     let file = open(&path)?.ok_or_else(|| {
         ServerError::new(ServerErrorKind::Media, format!("The redo log {} is gone", path.display()))
     })?;
-    create_redo_log(&mut FileDevice(&file), &label).map_err(failed(&path))?;
-    Ok(OpenRedo { file, last_group: 0 })
+    Ok(OpenRedo { file, last_group: 0, is_new: true })
 }
 
-/// A file with room for all of it, so that it cannot be full when it is needed.
-fn create(path: &Path, bytes: u64) -> Result<(), ServerError> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let made = || {
-        let file = File::create_new(path)?;
-        match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
-            Err(rustix::io::Errno::OPNOTSUPP) => {
-                warn!("{}: its file system sets no space aside", path.display());
-                file.set_len(bytes)?;
-            }
-            result => result?,
-        }
-        file.sync_all()?;
-        File::open(folder)?.sync_all()
-    };
-    made().map_err(|error| {
-        let _ = std::fs::remove_file(path);
-        let what = format!(
-            "Cannot make the redo log {} of {bytes} bytes; check space and permissions, or make `writeback.group` smaller",
-            path.display()
-        );
+/// Makes a log, with room for all of it, so that it cannot be full when it is needed. It has its name when it is whole.
+fn make(path: &Path, label: &RedoLabel) -> Result<(), ServerError> {
+    let mut new: OsString = path.into();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let fault = |error| {
+        let what =
+            format!("Cannot make the redo log {}; check space and permissions of its folder", path.display());
         ServerError::because(ServerErrorKind::Media, what, error)
-    })
+    };
+    // One that was cut short.
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(fault(error)),
+        _ => {}
+    }
+    new_file::create(&new, label.layout.bytes())?;
+    let file = open(&new)?.ok_or_else(|| fault(ErrorKind::NotFound.into()))?;
+    create_redo_log(&mut FileDevice(&file), label).map_err(failed(&new))?;
+    drop(file);
+    std::fs::rename(&new, path).and_then(|()| new_file::sync_folder(new_file::folder_of(path))).map_err(fault)
 }
 
-/// Brings what the redo log of a disk holds to the disk, while no daemon serves it: after that the disk alone is the state of one of
-/// its guest's flushes. `None`: there is no log.
+/// Brings what the redo log of a disk holds to the disk, while no daemon serves it: after that the disk alone is a crash-consistent earlier
+/// state, of a FLUSH of its guest where one came in time. `None`: there is no log.
 ///
 /// # Errors
 /// When either cannot be opened alone, read or written, or the log is not what it was.
@@ -207,7 +236,7 @@ pub fn recover_disk(disk: &Path, redo: Option<&Path>) -> Result<Option<Recovered
     };
     let path = match redo {
         Some(path) => path.to_owned(),
-        None => beside(disk).map_err(cannot)?.ok_or_else(|| {
+        None => beside(disk, ENDING).map_err(cannot)?.ok_or_else(|| {
             let text = format!("{} is not an image file; name its redo log with --redo", disk.display());
             ServerError::new(ServerErrorKind::Config, text)
         })?,
@@ -229,10 +258,10 @@ pub fn recover_disk(disk: &Path, redo: Option<&Path>) -> Result<Option<Recovered
 
 /// The label of a volume's log.
 pub(crate) fn label(
-    cache: CacheId,
-    volume: VolumeTag,
-    config: &lode_engine::EngineConfig,
-) -> Option<RedoLabel> {
-    let layout = config.ordered?.redo_layout(config.block);
-    Some(RedoLabel { cache, volume, volume_bytes: config.volume_bytes, layout })
+    (cache, volume): (CacheId, VolumeTag),
+    config: &EngineConfig,
+    ordered: &OrderedConfig,
+) -> RedoLabel {
+    let layout = ordered.redo_layout(config.block);
+    RedoLabel { cache, volume, volume_bytes: config.volume_bytes, layout }
 }

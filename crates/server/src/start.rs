@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lode_engine::{Engine, EngineConfig};
+use lode_engine::{Engine, EngineConfig, OrderedConfig};
 use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
@@ -118,7 +118,7 @@ impl Plan<'_> {
 
     /// Opens its redo log, or makes one, where its disk is written in the order of its guest's flushes.
     pub(crate) fn prepare_redo(&mut self, attached: Option<&Attached>) -> Result<(), ServerError> {
-        let Some(ordered) = &mut self.config.ordered else { return Ok(()) };
+        let Some(ordered) = self.config.ordered else { return Ok(()) };
         let refused =
             |text| Err(ServerError::new(ServerErrorKind::Config, format!("VM {}: {text}", self.vm.name)));
         let Some(attached) = attached else {
@@ -135,15 +135,16 @@ impl Plan<'_> {
                  `writeback = \"scheme\"` and write them back (`lode drain`), or make `writeback.group` larger"
             ));
         }
-        let label = redo::label(attached.cache(), attached.tag(), &self.config);
-        if let Some(label) = label {
-            let open = redo::prepare(self.vm, label)?;
-            if let Some(ordered) = &mut self.config.ordered {
-                ordered.last_group = open.last_group;
-            }
-            self.redo = Some(open);
-        }
+        let label = redo::label((attached.cache(), attached.tag()), &self.config, &ordered);
+        let open = redo::prepare(self.vm, &label)?;
+        self.config.ordered = Some(OrderedConfig { last_group: open.last_group, ..ordered });
+        self.redo = Some(open);
         Ok(())
+    }
+
+    /// Whether its redo log was made now.
+    pub(crate) fn has_new_redo(&self) -> bool {
+        self.redo.as_ref().is_some_and(|redo| redo.is_new)
     }
 
     /// With what it has on the SSDs.

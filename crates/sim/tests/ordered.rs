@@ -118,6 +118,25 @@ fn g11_hosts_of_known_seeds() {
     assert!(sum.in_order > 0);
 }
 
+/// One copy of the state is enough, whichever it is; without both nobody knows whether the disk has a part of a group.
+#[test]
+fn g11_a_log_whose_state_is_damaged_is_not_empty() {
+    let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 8 };
+    let label = RedoLabel { cache: CacheId([3; 16]), volume: VolumeTag(4), volume_bytes: 8 * BLOCK, layout };
+    // A disk that grew is served on.
+    let mut disk = SimDisk::new(2 * label.volume_bytes);
+    for copies in [&[0][..], &[1], &[0, 1]] {
+        let mut log = SimDisk::new(layout.bytes());
+        create_redo_log(&mut log, &label).unwrap();
+        copies.iter().for_each(|&copy| log.flip_bit(RedoLayout::state(copy) + 40, 1));
+        let applied = apply_redo_log(&mut log, &mut disk);
+        assert_eq!(applied.is_ok(), copies.len() == 1, "{copies:?}: {applied:?}");
+    }
+    let mut other = SimDisk::new(layout.bytes());
+    other.write(0, &[7; 4096]).unwrap();
+    assert_eq!(apply_redo_log(&mut other, &mut disk), Ok(None), "it is something else");
+}
+
 /// A daemon that was killed may have left a log that says that it is complete, and not durably so. Were it applied as it is, a power cut would
 /// leave a part of the group, and a log that knows nothing of it.
 #[test]

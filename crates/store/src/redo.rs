@@ -51,7 +51,7 @@ fn write_states(device: &mut dyn SyncDevice, label: &RedoLabel, state: &RedoStat
     flush(device)
 }
 
-/// Reads a log. `None`: there is none, because it was never made whole.
+/// Reads a log. `None`: there is none, but something else, or one that was never made whole.
 ///
 /// # Errors
 /// [`StoreErrorKind::Damaged`] when a group that was complete is not any more, or the log is of a version that this program
@@ -65,24 +65,24 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
     let label = match RedoLabel::decode(&page) {
         Ok(label) => label,
         Err(error) if matches!(error.wrong, Wrong::Version(_)) => return Err(error.into()),
-        // The label is written last, and once.
-        Err(error) if matches!(error.wrong, Wrong::Magic) && page.iter().all(|&byte| byte == 0) => {
-            return Ok(None);
-        }
+        // The label is written last, and once: it is none, or something else.
+        Err(error) if matches!(error.wrong, Wrong::Magic) => return Ok(None),
         Err(error) => return Err(damaged(format!("its redo log: {error}"))),
     };
     if device.size_bytes() < label.layout.bytes() {
         return Err(damaged("its redo log is shorter than it was made".to_owned()));
     }
-    let mut states = [None; RedoLayout::STATES as usize];
+    let (mut states, mut unreadable) = ([None; RedoLayout::STATES as usize], None);
     for copy in 0..RedoLayout::STATES {
-        read(device, RedoLayout::state(copy), &mut page)?;
-        states[usize::from(copy)] = RedoState::decode(&label, &page).ok();
+        match read(device, RedoLayout::state(copy), &mut page) {
+            Ok(()) => states[usize::from(copy)] = RedoState::decode(&label, &page).ok(),
+            Err(error) => unreadable = Some(error),
+        }
     }
-    let Some(state) = RedoState::newest(states) else {
-        // Both were being written: the group was not begun on the disk, or is wholly there.
-        return Ok(Some(RedoLog { label, group: 0, entries: Vec::new() }));
-    };
+    // Each is in one sector, which is written whole or not at all: that neither is one is damage.
+    let lost =
+        || unreadable.unwrap_or_else(|| damaged("its redo log: neither copy of its state is one".to_owned()));
+    let state = RedoState::newest(states).ok_or_else(lost)?;
     let mut entries = Vec::with_capacity(state.blocks as usize);
     for number in 0..RedoLayout::table_pages(state.blocks) {
         read(device, RedoLayout::table_page(number), &mut page)?;
@@ -96,8 +96,8 @@ fn damaged(what: String) -> StoreError {
     StoreError::new(
         StoreErrorKind::Damaged,
         format!(
-            "{what}. The backing disk may have a part of its last group: serve it with its cache SSD, which has all of \
-             it, or restore disk and log from a copy"
+            "{what}. The backing disk may have a part of its last group. Its cache SSD has all of it: where that is there, move the log away \
+             and serve the disk with it; otherwise restore disk and log from a copy"
         ),
     )
 }
@@ -122,7 +122,7 @@ pub fn apply_redo_log(
         }
         return Ok(Some(log));
     }
-    if disk.size_bytes() != label.volume_bytes {
+    if disk.size_bytes() < label.volume_bytes {
         let context = format!(
             "its redo log is of a disk with {} bytes, and this one has {}: give the disk that the log was beside",
             label.volume_bytes,

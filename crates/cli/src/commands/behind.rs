@@ -20,16 +20,14 @@ impl Behind {
         let Behind { behind_s, is_of_before_start, .. } = *self;
         let size = show_size(self.behind_bytes);
         let what = match (self.behind_bytes, is_of_before_start) {
-            (0, _) => "the backing disk has everything".to_owned(),
+            (0, _) => "the backing disk with its redo log has everything".to_owned(),
             (_, true) => format!("the backing disk lacks {size}, some of it of before this start"),
             (_, false) => format!("the backing disk is {behind_s} s and {size} behind"),
         };
         let limit = self.max_lag_s.filter(|&limit| behind_s >= limit && !self.is_stuck);
         let limit = limit.map(|limit| format!("; writes wait from {limit} s on")).unwrap_or_default();
         let stuck = match self.is_stuck {
-            true => {
-                "; it cannot be written: look at it and its redo log in the kernel's log, and at damaged blocks"
-            }
+            true => "; writes to it or its redo log fail (see the kernel's log), or a dirty block is damaged",
             false => "",
         };
         format!("{vm}: {what}{limit}{stuck}")
@@ -60,6 +58,6 @@ mod tests {
         let stuck = Behind { is_stuck: true, is_of_before_start: false, ..before };
         assert!(stuck.text("a").ends_with("damaged blocks") && !stuck.text("a").contains("wait"));
         let nothing = Behind { behind_bytes: 0, behind_s: 0, is_stuck: false, ..stuck };
-        assert_eq!(nothing.text("a"), "a: the backing disk has everything");
+        assert_eq!(nothing.text("a"), "a: the backing disk with its redo log has everything");
     }
 }

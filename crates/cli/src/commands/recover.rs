@@ -8,7 +8,7 @@ use crate::amounts::show_count;
 use crate::error::CliError;
 use crate::results::JsonArgs;
 
-/// Make a disk with ordered write-back the state of one of its guest's flushes, without its cache SSDs.
+/// Make a disk with ordered write-back a crash-consistent earlier state without its cache SSDs, of a FLUSH where one came in time.
 ///
 /// Its redo log may hold a group of blocks that the disk has in part. They are written to the disk, and the log is empty after that.
 /// A start of the daemon does the same.

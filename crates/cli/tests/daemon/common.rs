@@ -120,6 +120,15 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
         entries.into_iter().find(is_it)
     }
 
+    /// A copy of a VM's image and the redo log beside it; the image's path.
+    pub fn copy_of_disk(&self, vm: &str) -> String {
+        for ending in [".img", ".img.redo"] {
+            let copy = self.path(&format!("copy{ending}"));
+            fs::copy(self.path(&format!("{vm}{ending}")), copy).unwrap();
+        }
+        self.text("copy.img")
+    }
+
     /// Takes away what the end of the host would: all that was in its memory only.
     pub fn lose_memory(&self) {
         if let Some(folder) = self.records() {

@@ -114,20 +114,17 @@ fn g11_an_image_alone_is_a_state_of_before() {
             break;
         }
         let killed = guest.write_until_killed(site.serve_up(), Duration::from_millis(life_ms));
-        let copy = [".img", ".img.redo"].map(|ending| site.text(&format!("copy{ending}")));
-        std::fs::copy(site.path("vm1.img"), &copy[0]).unwrap();
-        std::fs::copy(site.path("vm1.img.redo"), &copy[1]).unwrap();
-        let told = lode_ok(&["recover", "--json", &copy[0]]);
+        let copy = site.copy_of_disk("vm1");
+        let told = lode_ok(&["recover", "--json", &copy]);
         let told: serde_json::Value = serde_json::from_str(&told).unwrap();
         applied += told["applied_blocks"].as_u64().unwrap();
-        let state = guest.state_of(&std::fs::read(&copy[0]).unwrap());
+        let state = guest.state_of(&std::fs::read(&copy).unwrap());
         // Groups end within two seconds, and take a few to a disk that is so slow.
         const MOST_BEHIND: Duration = Duration::from_secs(20);
         let old = guest.moments.iter().filter(|(at, _)| killed.duration_since(*at) > MOST_BEHIND);
         assert!(state >= old.map(|&(_, version)| version).max().unwrap_or(0), "state of write {state}");
         // Again changes nothing.
-        let again: serde_json::Value =
-            serde_json::from_str(&lode_ok(&["recover", "--json", &copy[0]])).unwrap();
+        let again: serde_json::Value = serde_json::from_str(&lode_ok(&["recover", "--json", &copy])).unwrap();
         assert_eq!((again["applied_blocks"].as_u64(), &again["group"]), (Some(0), &told["group"]));
         // With its SSD the disk goes on as if nothing had been.
         let daemon = site.serve_up();
@@ -173,6 +170,33 @@ fn g11_a_disk_goes_on_without_its_ssd() {
     daemon.stop();
 }
 
+/// What is where the log is to be and is none is left alone, whether or not it is asked for one; and nobody else reads a log.
+#[test]
+fn other_files_are_no_redo_logs() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = ordered_site("");
+    let log = site.path("vm1.img.redo");
+    for foreign in [&b"notes of somebody"[..], &[0; 8192]] {
+        std::fs::write(&log, foreign).unwrap();
+        let refused = site.serve_fails();
+        assert!(refused.contains("is not a redo log") && refused.contains("vm1.img.redo"), "{refused}");
+        assert_eq!(std::fs::read(&log).unwrap(), foreign);
+        // A VM with another write-back does not look at it.
+        std::fs::rename(&log, site.path("vm2.img.redo")).unwrap();
+        let daemon = site.serve_up();
+        drop(daemon.client("vm1"));
+        assert_eq!(std::fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
+        daemon.stop_drained();
+        assert_eq!(std::fs::read(site.path("vm2.img.redo")).unwrap(), foreign);
+        std::fs::remove_file(&log).unwrap();
+    }
+    reconfigure(&site, |text| {
+        text.replacen("vm1.img\" }", &format!("vm1.img\", redo = \"{}\" }}", site.text("vm2.img")), 1)
+    });
+    let refused = site.serve_fails();
+    assert!(refused.contains("vm2.img is the redo log of VM vm1 as well"), "{refused}");
+}
+
 /// How far it is behind is told, and a stop with a drain leaves a disk that has everything and an empty log.
 #[test]
 fn how_far_the_disk_is_behind_is_told() {
@@ -194,7 +218,7 @@ fn how_far_the_disk_is_behind_is_told() {
         std::thread::sleep(Duration::from_millis(50));
     }
     let text = lode_ok(&["status", &site.text("test.toml")]);
-    assert!(text.contains("vm1: the backing disk has everything"), "{text}");
+    assert!(text.contains("vm1: the backing disk with its redo log has everything"), "{text}");
     client.ask(Command::Trim, 0, 4096, false, &[]).unwrap().unwrap();
     client.write(1 << 20, &[6; 4096]);
     drop(client);

@@ -339,12 +339,10 @@ fn a_database_goes_on_from_the_image_alone(file_system: FileSystem) {
         let killed_us = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64;
         commits.extend(place.committed(round));
         drop(mounted);
-        let copy = [".img", ".img.redo"].map(|ending| site.path(&format!("copy{ending}")));
-        fs::copy(site.path("vm2.img"), &copy[0]).unwrap();
-        fs::copy(site.path("vm2.img.redo"), &copy[1]).unwrap();
-        lode_ok(&["recover", copy[0].to_str().unwrap()]);
+        let copy = site.copy_of_disk("vm2");
+        lode_ok(&["recover", &copy]);
         {
-            let _mounted = place.mount_file(&copy[0], None, false);
+            let _mounted = place.mount_file(Path::new(&copy), None, false);
             let _database = place.start_database();
             let (found, sums) = place.totals();
             assert!(sums.iter().all(|&sum| sum == sums[0]), "loss {round}: balances differ: {sums:?}");

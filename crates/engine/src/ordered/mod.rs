@@ -51,10 +51,11 @@ impl OrderedConfig {
         self.group_blocks.saturating_add(SLACK_BLOCKS).saturating_mul(2).min(RedoLayout::MAX_BLOCKS)
     }
 
-    /// Bytes of memory that groups take at most: the bytes of one, and what is known of each block.
-    pub(crate) fn most_memory_bytes(&self, block: BlockSize) -> u64 {
+    /// Bytes of memory that groups of a volume with so many places take at most: a start may make one of all that is dirty, so that it
+    /// is the bytes of two, and what is known of each block.
+    pub(crate) fn most_memory_bytes(&self, block: BlockSize, ssd_places: u64) -> u64 {
         const BLOCK_TABLES_BYTES: u64 = 160;
-        u64::from(self.capacity_blocks()) * (block.bytes() + BLOCK_TABLES_BYTES)
+        u64::from(self.capacity_blocks()).min(ssd_places) * (block.bytes() + BLOCK_TABLES_BYTES)
     }
 }
 
@@ -91,6 +92,8 @@ pub(crate) struct Ordered {
     cuts: u64,
     reached: u64,
     last_cut: u32,
+    /// When the latest group was over.
+    over_at: u32,
     now: u32,
     /// A drain is over when this cut is on the disk.
     drain_until: Option<u64>,
@@ -111,6 +114,7 @@ impl Ordered {
             cuts: config.last_group,
             reached: config.last_group,
             last_cut: 0,
+            over_at: 0,
             now: 0,
             drain_until: None,
             is_of_before_start: false,
@@ -217,7 +221,8 @@ impl Ordered {
     /// Whether a cut is due whether or not a FLUSH comes: nobody flushes, there is no more room, or `pressed`: somebody waits for
     /// what only a cut can give.
     pub(crate) fn is_due(&self, pressed: bool) -> bool {
-        let waited = self.now - self.last_cut.max(self.open_since);
+        // While a group is under way no FLUSH makes a cut; after it one has its time to come.
+        let waited = self.now - self.last_cut.max(self.open_since).max(self.over_at);
         let is_waited_for = pressed || self.drain_until.is_some_and(|until| until > self.cuts);
         self.may_cut() && (is_waited_for || !self.has_room() || waited > self.config.group_ticks)
     }
@@ -278,9 +283,8 @@ impl Ordered {
 
     /// The group is over.
     pub(crate) fn group_over(&mut self) {
-        let group = self.group.take().expect("it is under way");
-        self.reached = group.number();
-        self.is_of_before_start = false;
+        assert!(self.group.take().is_some(), "it is under way");
+        self.over_at = self.now;
         self.end_drain();
     }
 

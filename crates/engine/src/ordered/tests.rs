@@ -229,3 +229,21 @@ fn a_drain_is_over_when_what_was_written_before_it_is_clean() {
     assert_eq!(ordered.drain_left(), None);
     assert!(!ordered.has_everything());
 }
+
+/// On a disk that takes longer for a group than there is between two cuts, a guest that flushes has its cuts at FLUSHes all the same.
+#[test]
+fn after_a_slow_group_a_flush_has_its_time() {
+    let mut ordered = Ordered::new(CONFIG);
+    ordered.dirtied(1);
+    (0..=CONFIG.group_ticks).for_each(|_| ordered.tick());
+    assert!(ordered.is_due(false));
+    ordered.cut();
+    ordered.dirtied(2);
+    (0..20).for_each(|_| ordered.tick());
+    capture(&mut ordered, &[1]);
+    write_group(&mut ordered, &mut Devices::default(), &mut Rng::new(1), 0);
+    ordered.settled();
+    assert!(!ordered.is_busy() && !ordered.is_due(false) && ordered.is_due_at_flush());
+    (0..=CONFIG.group_ticks).for_each(|_| ordered.tick());
+    assert!(ordered.is_due(false), "nobody flushes");
+}

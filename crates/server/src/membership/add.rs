@@ -58,9 +58,7 @@ impl AddVm {
         plan.note_disk(disk);
         plan.apply_redo().map_err(words)?;
         plan.begin_with(self.share, self.reach);
-        let disks = parts.disks().under(&vm.backing);
-        let disks = disks
-            .map_err(|error| format!("Cannot find out on which disk {} is: {error}", vm.backing.display()))?;
+        let disks = parts.disks().under_path(&vm.backing).map_err(words)?;
         parts.space.with_broker(|broker| broker.add_frames(self.more_frames));
         let frames = match self.take_frames(parts, vm, &mut plan) {
             Ok(frames) => frames,
@@ -132,6 +130,7 @@ impl AddVm {
             redo: redo.as_ref().ok().cloned().flatten(),
         };
         let media = ssd.map(|ssd| ssd.media.clone());
+        let has_new_redo = plan.has_new_redo();
         let mut prepared = plan.ready(attached, media, None, disks);
         let disk = prepared.disk.take().map(|disk| (self.number, disk, tag));
         let claimed = redo.map(drop).and(noted).and_then(|()| parts.claims.begin(disk.into_iter().collect()));
@@ -140,6 +139,9 @@ impl AddVm {
             .and_then(|()| self.serve(parts, prepared, tag, frames));
         if served.is_err() {
             if let Err(error) = parts.claims.forget(self.number) {
+                tracing::warn!("VM {}: {error}", self.vm);
+            }
+            if has_new_redo && let Err(error) = redo::leave(vm) {
                 tracing::warn!("VM {}: {error}", self.vm);
             }
             self.undo(parts, &state, tag, give_up);

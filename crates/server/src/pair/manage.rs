@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use lode_format::PairLabel;
 use lode_media::{MediaFile, OpenOptions};
 use lode_store::pair::{MEMBERS, Pair, erase_label, probe_pair, write_label};
-use lode_store::{Store, probe_read_ssd};
 use serde::{Deserialize, Serialize};
 
 use super::device::{MemberDevice, PairFiles};
-use super::halves::{find_pair, find_pair_without};
+use super::found::{find_pair, find_pair_without};
 use super::served::{ServedPair, TICK};
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
+use crate::format::refuse_if_used;
 use crate::identity::StateFile;
 use crate::membership::Failure;
 use crate::shared::DisksOf;
@@ -214,13 +214,13 @@ pub(crate) fn resume_fill(
 
 /// Opens a device that is to be a member of a pair, and changes nothing.
 fn open_new(path: &Path, pair: &Pair, force: bool, limit: Duration) -> Result<MediaFile, ServerError> {
-    let shown = path.display();
     let file = open_patiently(path, &OpenOptions::default())?;
     let mut device = MemberDevice::new(file.clone(), limit);
     let needed_bytes = PairLabel::DATA_START_BYTES + pair.pair_bytes;
     if file.size_bytes() < needed_bytes {
         let text = format!(
-            "{shown} has {} bytes, too few for pair {}; give it an SSD of at least {needed_bytes} bytes ({})",
+            "{} has {} bytes, too few for pair {}; give it an SSD of at least {needed_bytes} bytes ({})",
+            path.display(),
             file.size_bytes(),
             pair.id,
             Size(needed_bytes)
@@ -231,18 +231,7 @@ fn open_new(path: &Path, pair: &Pair, force: bool, limit: Duration) -> Result<Me
     // Nobody has it open, so that it is out of the pair.
     let is_own = label.as_ref().is_ok_and(|label| label.pair == pair.id);
     if !is_own && !force {
-        let found = match (&label, Store::probe(&mut device), probe_read_ssd(&mut device)) {
-            (Ok(label), _, _) => Some(format!("an SSD of Lodestore pair {}", label.pair)),
-            (_, Ok(superblock), _) => Some(format!("Lodestore cache {}", superblock.cache)),
-            (_, _, Ok(label)) => Some(format!("Lodestore read SSD {}", label.id)),
-            _ => file.identify()?.map(str::to_owned),
-        };
-        if let Some(found) = found {
-            let text = format!(
-                "{shown} is in use, it holds: {found}; give another device, or --force to lose what it holds"
-            );
-            return Err(ServerError::new(ServerErrorKind::InUse, text));
-        }
+        refuse_if_used(path, &file, &mut device)?;
     }
     Ok(file)
 }

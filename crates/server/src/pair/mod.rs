@@ -1,16 +1,16 @@
-//! A pair of SSDs as the daemon has it: two files that hold the same. [`halves`] finds out what two paths are together, [`device`]
+//! A pair of SSDs as the daemon has it: two files that hold the same. [`found`] finds out what two paths are together, [`device`]
 //! is the pair as starts see it, [`served`] what all volumes of all shards know of it while they are served, [`volume`] one volume's
 //! commands to it, and [`manage`] what an operator does with its members. None of them must know what volumes put there.
 
 mod device;
 mod fill;
-mod halves;
+mod found;
 mod manage;
 mod served;
 mod volume;
 
 pub(crate) use device::{CacheDevice, PairFiles};
-pub(crate) use halves::find_pair;
+pub(crate) use found::find_pair;
 pub use manage::{MemberState, MemberView, PairView, add_member, members, remove_member, replace_member};
 pub(crate) use manage::{add_served, open_for, remove_served, resume_fill};
 pub(crate) use served::{MemberDisks, ServedPair};

@@ -19,11 +19,12 @@ use lode_media::{FileTimes, MediaFile};
 use tracing::{error, warn};
 
 use super::decide::{CHANGED, Facts, Seen, Verdict, claimed, decide};
-use super::{DiskState, Owner, Sidecar, folder_of, path_of, sync_folder};
+use super::{DiskState, Owner, Sidecar, path_of};
 use crate::backing::identify;
 use crate::config::{Config, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::identity::StateFile;
+use crate::new_file::{folder_of, sync_folder};
 
 /// Sidecars that are written at once.
 const THREADS: usize = 8;

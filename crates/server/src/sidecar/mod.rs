@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{SidecarPlace, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::new_file::beside;
 
 /// Version of the file; a later one is not written over.
 const VERSION: u32 = 1;
@@ -137,7 +138,7 @@ impl Sidecar {
         table.try_into().map(Some).map_err(|error| refuse(format!("damaged: {}", error.message())))
     }
 
-    /// Writes it in place of what is there. When this and [`sync_folder`] of its folder returned, a crash cannot undo it; at any
+    /// Writes it in place of what is there. When this and [`crate::new_file::sync_folder`] of its folder returned, a crash cannot undo it; at any
     /// time there is the old file or the new one.
     fn write(&self, path: &Path) -> std::io::Result<()> {
         let text = toml::to_string(self).map_err(|error| std::io::Error::other(error.to_string()))?;
@@ -152,14 +153,6 @@ impl Sidecar {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    File::open(folder)?.sync_all()
-}
-
 /// Where a VM's sidecar is; none where it has none: it is a block device, and the configuration names no file, or it says that
 /// there is to be none.
 ///
@@ -169,16 +162,7 @@ pub fn path_of(vm: &VmConfig) -> std::io::Result<Option<PathBuf>> {
     match &vm.sidecar {
         SidecarPlace::Nowhere => Ok(None),
         SidecarPlace::At(path) => Ok(Some(path.clone())),
-        SidecarPlace::Usual => {
-            // However the image is reached, its sidecar is the same.
-            let image = vm.backing.canonicalize()?;
-            if !image.metadata()?.is_file() {
-                return Ok(None);
-            }
-            let mut path: OsString = image.into();
-            path.push(ENDING);
-            Ok(Some(path.into()))
-        }
+        SidecarPlace::Usual => beside(&vm.backing, ENDING),
     }
 }
 

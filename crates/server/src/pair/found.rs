@@ -1,4 +1,4 @@
-//! What two paths are together: the pair that they belong to, or why they are none, in words that name the device and what helps.
+//! What two paths are together: the pair that they belong to, or why they are not one, in words that name the device and what helps.
 //! It must not know what a pair holds.
 
 use std::path::Path;
@@ -39,7 +39,7 @@ pub(super) struct Together {
 /// Opens the SSDs of a pair. `known_generation` gives the generation that this host remembers of a pair, by its identity.
 ///
 /// # Errors
-/// [`ServerErrorKind::Identity`] when they are no pair, or something is at a path where a member that has everything is to be.
+/// [`ServerErrorKind::Identity`] when they are not a pair, or something is at a path where a member that has everything is to be.
 pub(crate) fn find_pair(
     paths: [&Path; MEMBERS],
     limit: Duration,
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn two_halves_are_a_pair_in_either_order() {
+    fn two_members_are_a_pair_in_either_order() {
         let pair = pair();
         for order in [[0, 1], [1, 0]] {
             let [one, other] = order.map(|member| of(pair.label(member)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_half_is_done_without() {
+    fn a_missing_member_is_done_without() {
         let pair = pair();
         let missing = || Found::Missing("no such device".to_owned());
         let together = judged(missing(), of(pair.label(1)), Some(1)).unwrap();
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_place_of_a_dropped_half_does_not_matter() {
+    fn what_is_in_the_place_of_a_dropped_member_does_not_matter() {
         let alone = pair().without(0);
         for found in [
             Found::Other("it holds: ext4".to_owned()),
@@ -287,9 +287,9 @@ mod tests {
         }
     }
 
-    /// A half in whose place another came, and which comes back in the place of that one.
+    /// A member in whose place another came, and which comes back in the place of that one.
     #[test]
-    fn an_outdated_half_is_left_out() {
+    fn an_outdated_member_is_left_out() {
         let again = pair().without(0).with(0, 9 << 20);
         let (old, newest) = (of(pair().label(0)), of(again.label(1)));
         let together = judged(old.clone(), newest.clone(), Some(again.generation)).unwrap();
