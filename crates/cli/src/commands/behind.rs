@@ -56,7 +56,9 @@ mod tests {
         let before = Behind { is_of_before_start: true, ..late };
         assert!(before.text("a").contains("lacks 3 MiB, some of it of before this start"));
         let stuck = Behind { is_stuck: true, is_of_before_start: false, ..before };
-        assert!(stuck.text("a").ends_with("or a dirty block is damaged") && !stuck.text("a").contains("wait"));
+        assert!(
+            stuck.text("a").ends_with("or a dirty block is damaged") && !stuck.text("a").contains("wait")
+        );
         let nothing = Behind { behind_bytes: 0, behind_s: 0, is_stuck: false, ..stuck };
         assert_eq!(nothing.text("a"), "a: the backing disk with its redo log has everything");
     }

@@ -16,9 +16,12 @@ const INTERVALS: usize = 11;
 /// Accesses from which on a block comes often.
 const OFTEN: u8 = 4;
 
-/// What a class and an age are worth before anything was seen: of so many blocks of it, in each age so many are asked for again.
-const UNSEEN_BLOCKS: f64 = 4.0;
+/// Before anything was seen, so many of the blocks of an age are asked for again. What is known of any age leans on the one
+/// before it, as so many blocks would: where few blocks came again up to now, few older ones will. But no fewer than the least
+/// share, because what comes again late, as a whole disk that is read a second time, gives no sign of it before.
 const UNSEEN_SHARE: f64 = 0.1;
+const LEAST_UNSEEN_SHARE: f64 = 0.03;
+const UNSEEN_BLOCKS: f64 = 4.0;
 /// So many blocks of each class are taken to be as the blocks of all classes are together.
 const POOLED_BLOCKS: f64 = 8.0;
 /// How often neighbouring ages are averaged.
@@ -207,13 +210,15 @@ impl Ages {
         let of_all = |table: &Table, age: usize| -> f64 {
             (0..CLASSES as u8).map(|class| f64::from(table[cell(class, age)])).sum()
         };
-        let share = |table: &Table, age: usize| {
-            (of_all(table, age) + UNSEEN_BLOCKS * UNSEEN_SHARE) / (of_all(at_risk, age) + UNSEEN_BLOCKS)
+        let shares = |table: &Table| {
+            let mut before = UNSEEN_SHARE;
+            std::array::from_fn(|age| {
+                let leaning = UNSEEN_BLOCKS * before.clamp(LEAST_UNSEEN_SHARE, UNSEEN_SHARE);
+                before = (of_all(table, age) + leaning) / (of_all(at_risk, age) + UNSEEN_BLOCKS);
+                before
+            })
         };
-        (
-            std::array::from_fn(|age| share(&self.again, age)),
-            std::array::from_fn(|age| share(&self.saved, age)),
-        )
+        (shares(&self.again), shares(&self.saved))
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -279,6 +284,27 @@ mod tests {
         let surplus = ages.surplus(0, 1, 1000.0, 1.0);
         assert!((700.0..1000.0).contains(&surplus), "{surplus}");
         assert_eq!(ages.surplus(0, 1, 1000.0, 100.0), 0.0);
+    }
+
+    /// What is known of younger ages is all there is to go by.
+    #[test]
+    fn an_age_that_nothing_has_come_to_is_as_the_one_before_it() {
+        let surplus_after = |again: u32, forgotten: u32| {
+            let mut ages = Ages::new();
+            for _ in 0..again {
+                let at = ages.note_again(0, 8);
+                ages.note_saved(at, 1.0);
+            }
+            (0..forgotten).for_each(|_| ages.note_forgotten(0, 8));
+            ages.estimate(std::iter::empty(), 1.0, 1e5);
+            // Of a block older than all that were seen.
+            ages.surplus(0, 1000, 1000.0, 0.0)
+        };
+        let (none, few, many) =
+            (surplus_after(0, 10_000), surplus_after(500, 9500), surplus_after(5000, 5000));
+        assert!(none < few && few < many, "{none} {few} {many}");
+        // Of 14 half octaves ahead each has the least share, or the one of which nothing was seen.
+        assert!((300.0..450.0).contains(&none) && (600.0..850.0).contains(&many), "{none} {many}");
     }
 
     #[test]

@@ -160,9 +160,13 @@ impl PlainBenefitDensity {
         }
         let of_all =
             |table: &Table, age| (0..CLASSES).map(|class| f64::from(at(table, class, age))).sum::<f64>();
-        let pooled = |table: &Table, age| (of_all(table, age) + 0.4) / (of_all(&at_risk, age) + 4.0);
         let share = |table: &Table| -> Vec<Vec<f32>> {
-            let pooled: Vec<f64> = (0..AGES).map(|age| pooled(table, age)).collect();
+            let mut pooled: Vec<f64> = vec![];
+            for age in 0..AGES {
+                // As 4 blocks of the age before, of which from 3 to 10 per cent were asked for again.
+                let before = pooled.last().copied().unwrap_or(0.1).clamp(0.03, 0.1);
+                pooled.push((of_all(table, age) + 4.0 * before) / (of_all(&at_risk, age) + 4.0));
+            }
             let of = |class, age: usize| {
                 (f64::from(at(table, class, age)) + 8.0 * pooled[age])
                     / (f64::from(at(&at_risk, class, age)) + 8.0)
