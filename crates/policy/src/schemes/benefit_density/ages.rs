@@ -16,11 +16,12 @@ const INTERVALS: usize = 11;
 /// Accesses from which on a block comes often.
 const OFTEN: u8 = 4;
 
-/// Before anything was seen, so many of the blocks of an age are asked for again. What is known of any age leans on the one
-/// before it, as so many blocks would: where few blocks came again up to now, few older ones will. But no fewer than the least
-/// share, because what comes again late, as a whole disk that is read a second time, gives no sign of it before.
-const UNSEEN_SHARE: f64 = 0.1;
+/// Of the blocks of an age of which nothing was seen yet so many are asked for again: as many as of all blocks were, and no
+/// more than the most; but no fewer than the least, because what comes again late, as a whole disk that is read a second time,
+/// gives no sign of it before.
+const MOST_UNSEEN_SHARE: f64 = 0.1;
 const LEAST_UNSEEN_SHARE: f64 = 0.03;
+/// So many blocks of each age are taken to be as those of which nothing was seen.
 const UNSEEN_BLOCKS: f64 = 4.0;
 /// So many blocks of each class are taken to be as the blocks of all classes are together.
 const POOLED_BLOCKS: f64 = 8.0;
@@ -160,8 +161,9 @@ impl Ages {
         self.horizon = horizon;
         let mut at_risk = self.forgotten.clone();
         live.for_each(|(class, accesses)| at_risk[cell(class, age_of(accesses))] += weight);
+        let unseen_share = self.unseen_share(&at_risk);
         self.count_at_risk(&mut at_risk);
-        let (pooled_again, pooled_saved) = self.pooled(&at_risk);
+        let (pooled_again, pooled_saved) = self.pooled(&at_risk, unseen_share);
         for class in 0..CLASSES {
             let row = class * AGES..(class + 1) * AGES;
             for age in 0..AGES {
@@ -205,20 +207,25 @@ impl Ages {
         }
     }
 
+    /// See [`MOST_UNSEEN_SHARE`]. `not_again` are the blocks that were not asked for again.
+    fn unseen_share(&self, not_again: &Table) -> f64 {
+        let sum = |table: &Table| table.iter().map(|&count| f64::from(count)).sum::<f64>();
+        let again = sum(&self.again);
+        (again / (again + sum(not_again)).max(1.0)).clamp(LEAST_UNSEEN_SHARE, MOST_UNSEEN_SHARE)
+    }
+
     /// By age, for the blocks of all classes: how many in the middle of it are asked for again, and what that saves.
-    fn pooled(&self, at_risk: &Table) -> ([f64; AGES], [f64; AGES]) {
+    fn pooled(&self, at_risk: &Table, unseen_share: f64) -> ([f64; AGES], [f64; AGES]) {
         let of_all = |table: &Table, age: usize| -> f64 {
             (0..CLASSES as u8).map(|class| f64::from(table[cell(class, age)])).sum()
         };
-        let shares = |table: &Table| {
-            let mut before = UNSEEN_SHARE;
-            std::array::from_fn(|age| {
-                let leaning = UNSEEN_BLOCKS * before.clamp(LEAST_UNSEEN_SHARE, UNSEEN_SHARE);
-                before = (of_all(table, age) + leaning) / (of_all(at_risk, age) + UNSEEN_BLOCKS);
-                before
-            })
+        let share = |table: &Table, age: usize| {
+            (of_all(table, age) + UNSEEN_BLOCKS * unseen_share) / (of_all(at_risk, age) + UNSEEN_BLOCKS)
         };
-        (shares(&self.again), shares(&self.saved))
+        (
+            std::array::from_fn(|age| share(&self.again, age)),
+            std::array::from_fn(|age| share(&self.saved, age)),
+        )
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -286,9 +293,9 @@ mod tests {
         assert_eq!(ages.surplus(0, 1, 1000.0, 100.0), 0.0);
     }
 
-    /// What is known of younger ages is all there is to go by.
+    /// An age that nothing has come to is taken for what is known of all others.
     #[test]
-    fn an_age_that_nothing_has_come_to_is_as_the_one_before_it() {
+    fn where_nothing_comes_again_older_blocks_are_not_expected_to_either() {
         let surplus_after = |again: u32, forgotten: u32| {
             let mut ages = Ages::new();
             for _ in 0..again {
@@ -303,7 +310,7 @@ mod tests {
         let (none, few, many) =
             (surplus_after(0, 10_000), surplus_after(500, 9500), surplus_after(5000, 5000));
         assert!(none < few && few < many, "{none} {few} {many}");
-        // Of 14 half octaves ahead each has the least share, or the one of which nothing was seen.
+        // In each of 14 half octaves ahead the least share, or the most.
         assert!((300.0..450.0).contains(&none) && (600.0..850.0).contains(&many), "{none} {many}");
     }
 

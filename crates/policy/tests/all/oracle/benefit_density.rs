@@ -149,6 +149,10 @@ impl PlainBenefitDensity {
         for known in self.known.values() {
             *ended.entry((known.class(), age_of(self.clock - known.last))).or_default() += 1.0;
         }
+        let sum = |table: &Table| table.values().map(|&count| f64::from(count)).sum::<f64>();
+        // What nothing was seen of is as all together, from 3 to 10 per cent.
+        let (again, not_again) = (sum(&self.again), sum(&ended));
+        let unseen = (again / (again + not_again).max(1.0)).clamp(0.03, 0.1);
         let mut at_risk = Table::new();
         for class in 0..CLASSES {
             let mut older = 0.0;
@@ -160,13 +164,9 @@ impl PlainBenefitDensity {
         }
         let of_all =
             |table: &Table, age| (0..CLASSES).map(|class| f64::from(at(table, class, age))).sum::<f64>();
+        let pooled = |table: &Table, age| (of_all(table, age) + 4.0 * unseen) / (of_all(&at_risk, age) + 4.0);
         let share = |table: &Table| -> Vec<Vec<f32>> {
-            let mut pooled: Vec<f64> = vec![];
-            for age in 0..AGES {
-                // As 4 blocks of the age before, of which from 3 to 10 per cent were asked for again.
-                let before = pooled.last().copied().unwrap_or(0.1).clamp(0.03, 0.1);
-                pooled.push((of_all(table, age) + 4.0 * before) / (of_all(&at_risk, age) + 4.0));
-            }
+            let pooled: Vec<f64> = (0..AGES).map(|age| pooled(table, age)).collect();
             let of = |class, age: usize| {
                 (f64::from(at(table, class, age)) + 8.0 * pooled[age])
                     / (f64::from(at(&at_risk, class, age)) + 8.0)
