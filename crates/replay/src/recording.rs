@@ -1,7 +1,9 @@
 //! Traces kept in memory, to be replayed many times without reading them again. It must not know schemes.
 
-use lode_trace::TraceError;
-use lode_types::{OriginFields, TraceRequest};
+use std::collections::HashSet;
+
+use lode_trace::{TraceError, vm_block};
+use lode_types::{BlockSize, OriginFields, RequestOp, TraceRequest, blocks_of};
 
 use crate::inputs::InputReport;
 use crate::run::RequestStream;
@@ -72,6 +74,18 @@ impl Recording {
     /// Names of the VMs, by number.
     pub fn vm_names(&self) -> &[String] {
         &self.vm_names
+    }
+
+    /// Different blocks that each VM reads or writes.
+    pub fn touched_blocks(&self, block: BlockSize) -> Vec<u64> {
+        let mut touched = vec![HashSet::new(); self.vm_names.len()];
+        for &(vm, request) in &self.requests {
+            if matches!(request.op, RequestOp::Read | RequestOp::Write) {
+                let parts = blocks_of(block, request.offset_bytes, request.length_bytes.into());
+                touched[vm as usize].extend(parts.filter_map(|part| vm_block(request.volume, part.block)));
+            }
+        }
+        touched.into_iter().map(|blocks| blocks.len() as u64).collect()
     }
 
     /// Plays it from the start.

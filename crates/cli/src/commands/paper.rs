@@ -268,12 +268,6 @@ impl From<PapersError> for CliError {
 }
 
 fn auto_text(report: &AutoReport) -> String {
-    let in_short = format!(
-        "At most 3 % above the best single scheme in {} of {} cases, below it in {}.",
-        report.within_aim(),
-        report.cases.len(),
-        report.below_best()
-    );
     let titles =
         ["workload", "%", "best single", "us", "auto us", "ratio", "chose", "budget used %", "most over %"];
     let mut table = output::table(&titles, 3);
@@ -293,7 +287,7 @@ fn auto_text(report: &AutoReport) -> String {
             output::percent(case.budget.as_ref().map(|budget| budget.most_over)),
         ]);
     }
-    format!("{}{table}\n", heading("auto beside every single scheme", Some(in_short)))
+    format!("{}{table}\n", heading("auto beside every single scheme", Some(report.in_short())))
 }
 
 fn text_of(report: &PaperReport) -> String {

@@ -18,7 +18,7 @@ const PART: f64 = 0.5;
 /// By which it is measured.
 const MEASURE: &str = "lru";
 /// A single scheme that holds to budgets as well.
-const HOLDER: &str = "benefit-density";
+const BENEFIT_DENSITY: &str = "benefit-density";
 /// Windows are a tenth of all time, or of all accesses.
 const WINDOWS: f64 = 10.0;
 const NS_PER_DAY: f64 = SECONDS_PER_DAY * SECOND_NS;
@@ -33,7 +33,7 @@ pub struct BudgetFigures {
     /// `auto` with it.
     pub auto: SchemeFigures,
     /// `benefit-density` with it.
-    pub holder: SchemeFigures,
+    pub benefit_density: SchemeFigures,
     /// The best of the single schemes that write no more without one; none where there is none.
     pub best: Option<SchemeFigures>,
     /// By how many blocks the window with most exceeds its part of what is allowed; below zero: it does not.
@@ -59,14 +59,15 @@ pub(super) fn measure(
         Ok(settings)
     };
     let auto = figures_of(AUTO, &replayed(recording, budgeted(AUTO)?, physical)?);
-    let holder = figures_of(HOLDER, &replayed(recording, budgeted(HOLDER)?, physical)?);
+    let benefit_density =
+        figures_of(BENEFIT_DENSITY, &replayed(recording, budgeted(BENEFIT_DENSITY)?, physical)?);
     let window = places.length() / WINDOWS;
     let most = places.most_in(window, &written_by_request(recording, &budgeted(AUTO)?, physical));
     let of_window = allowed / WINDOWS;
     Ok(Some(BudgetFigures {
         allowed_blocks: allowed as u64,
         auto,
-        holder,
+        benefit_density,
         best: best_of(schemes.iter().filter(|one| one.ssd_writes as f64 <= allowed)),
         most_over_blocks: most as f64 - of_window,
         most_over: (most as f64 - of_window) / of_window,

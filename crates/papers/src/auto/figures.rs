@@ -1,12 +1,9 @@
 //! The figures of one workload: every single scheme and `auto` at equal space. It must not know where requests are from.
 
-use std::collections::HashSet;
-
 use lode_hardware::Host;
 use lode_policy::{Decision, Quota, SchemeInfo, Settings, all_schemes};
 use lode_replay::{Options, Recording, ReplayError, Report, RequestStream, replay};
-use lode_trace::vm_block;
-use lode_types::{Level, RequestOp, blocks_of};
+use lode_types::Level;
 use serde::Serialize;
 
 use super::budget::{self, BudgetFigures};
@@ -106,7 +103,7 @@ pub(super) fn best_of<'a>(figures: impl Iterator<Item = &'a SchemeFigures>) -> O
 
 /// All sizes of a workload.
 pub(super) fn measure(workload: &Workload, recording: &Recording) -> Result<Vec<CaseFigures>, PapersError> {
-    let touched = touched_blocks(recording);
+    let touched = recording.touched_blocks(BLOCK).iter().sum();
     PERCENTS.iter().map(|&percent| case(workload, recording, percent, touched)).collect()
 }
 
@@ -154,18 +151,4 @@ fn beats(one: &SchemeFigures, other: &SchemeFigures) -> bool {
     let (Some(us), Some(other_us)) = (one.latency_us, other.latency_us) else { return false };
     let (writes, other_writes) = (one.ssd_writes, other.ssd_writes);
     us <= other_us && writes <= other_writes && (us < other_us || writes < other_writes)
-}
-
-/// Different blocks that are read or written.
-fn touched_blocks(recording: &Recording) -> u64 {
-    let mut touched = HashSet::new();
-    for (_, request) in recording.requests_by_time() {
-        if matches!(request.op, RequestOp::Read | RequestOp::Write)
-            && let Some(first) = vm_block(request.volume, 0)
-        {
-            let parts = blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into());
-            touched.extend(parts.map(|part| first | part.block));
-        }
-    }
-    touched.len() as u64
 }

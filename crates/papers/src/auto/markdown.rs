@@ -1,6 +1,6 @@
 //! The figures as Markdown, for `docs/auto.md`. It must not compute anything.
 
-use super::{AIM, AutoReport, CaseFigures};
+use super::{AutoReport, CaseFigures};
 use crate::markdown::cell;
 use crate::workload::Length;
 
@@ -45,12 +45,7 @@ fn in_short(report: &AutoReport) -> String {
         Length::Reduced => "The first 30,000 requests of each trace, and as many of each profile",
         Length::Tiny => "The first 6,000 requests of each trace, and as many of each profile",
     };
-    out.push_str(&format!(
-        "- {length}: {count} cases.\n- At most {:.0} % above the best single scheme in {} of them, below it in {}.\n",
-        100.0 * AIM,
-        report.within_aim(),
-        report.below_best()
-    ));
+    out.push_str(&format!("- {length}: {count} cases.\n- {}\n", report.in_short()));
     if let Some((ratio, case)) = worst {
         out.push_str(&format!(
             "- At worst {ratio:.3} times the best, on {} at {} %.\n",
@@ -154,7 +149,7 @@ fn with_budget(report: &AutoReport) -> String {
             cell(&name(case)),
             case.percent,
             shown_budget(&budget.write_budget),
-            us(budget.holder.latency_us),
+            us(budget.benefit_density.latency_us),
             us(budget.auto.latency_us),
             100.0 * budget.auto.ssd_writes as f64 / budget.allowed_blocks.max(1) as f64,
             100.0 * budget.most_over,

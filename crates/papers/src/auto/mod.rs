@@ -65,14 +65,18 @@ pub struct AutoReport {
 }
 
 impl AutoReport {
-    /// Cases in which `auto` is within the aim of the best single scheme.
-    pub fn within_aim(&self) -> usize {
-        self.cases.iter().filter(|case| case.ratio.is_some_and(|ratio| ratio <= 1.0 + AIM)).count()
-    }
-
-    /// Cases in which it is below the best single scheme.
-    pub fn below_best(&self) -> usize {
-        self.cases.iter().filter(|case| case.ratio.is_some_and(|ratio| ratio < 1.0)).count()
+    /// How often the aim is met, in a sentence.
+    pub fn in_short(&self) -> String {
+        let count = |is_counted: &dyn Fn(f64) -> bool| {
+            self.cases.iter().filter(|case| case.ratio.is_some_and(is_counted)).count()
+        };
+        format!(
+            "At most {:.0} % above the best single scheme in {} of {} cases, below it in {}.",
+            100.0 * AIM,
+            count(&|ratio| ratio <= 1.0 + AIM),
+            self.cases.len(),
+            count(&|ratio| ratio < 1.0)
+        )
     }
 
     /// The case in which it chose anew most often, with its decisions.

@@ -5,7 +5,7 @@ use lode_draw::{
 };
 use lode_plan::{Made, PROGRAM};
 
-use super::{AIM, AutoReport, CaseFigures};
+use super::{AutoReport, CaseFigures};
 use crate::error::PapersError;
 
 /// The page.
@@ -15,16 +15,7 @@ use crate::error::PapersError;
 pub fn auto_page(report: &AutoReport, made: &Made) -> Result<String, PapersError> {
     let page = Page {
         title: "auto beside every single scheme".to_owned(),
-        lead: vec![
-            format!(
-                "At most {:.0} % above the best single scheme in {} of {} cases, below it in {}.",
-                100.0 * AIM,
-                report.within_aim(),
-                report.cases.len(),
-                report.below_best()
-            ),
-            made.line(),
-        ],
+        lead: vec![report.in_short(), made.line()],
         subtitle: "equal space; requests timed alone on a model of the devices, blocks of 4 KiB".to_owned(),
         sections: vec![
             Section { title: "Without a budget".to_owned(), items: vec![ratios(report), latencies(report)] },

@@ -1,12 +1,12 @@
 //! A workload in memory, and how much shorter than the whole it is. It must not know schemes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use lode_policy::Quota;
 use lode_replay::Recording;
 use lode_synth::{Generator, Pattern, Profile, builtin};
-use lode_types::{BlockSize, Level, RequestOp, blocks_of};
+use lode_types::{BlockSize, Level};
 use serde::Serialize;
 
 use super::source::{Lane, Together};
@@ -101,7 +101,7 @@ impl Loaded {
         }
         let recording = Recording::of(Together::new(lanes)?, memory_bytes, &mut |_, _| {})?
             .ok_or(PapersError::Memory { workload: workload.name, limit_bytes: memory_bytes })?;
-        let touched = touched_blocks(&recording, vms.len());
+        let touched = recording.touched_blocks(BLOCK);
         // Of a trace nobody knows the blocks that it does not touch.
         let footprint_blocks =
             profile_blocks.iter().zip(&touched).map(|(blocks, touched)| blocks.unwrap_or(*touched)).sum();
@@ -132,18 +132,6 @@ impl Loaded {
 /// A number that shrinks with the workload, at least 1.
 pub(super) fn scaled(number: u64, factor: f64) -> u64 {
     ((number as f64 * factor).round() as u64).max(1)
-}
-
-/// Different blocks that each VM reads or writes.
-fn touched_blocks(recording: &Recording, vms: usize) -> Vec<u64> {
-    let mut touched = vec![HashSet::new(); vms];
-    for (vm, request) in recording.requests_by_time() {
-        if matches!(request.op, RequestOp::Read | RequestOp::Write) {
-            let parts = blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into());
-            touched[*vm as usize].extend(parts.map(|part| part.block));
-        }
-    }
-    touched.into_iter().map(|blocks| blocks.len() as u64).collect()
 }
 
 /// Makes what follows Zipf's law go on for so many blocks from each place.
