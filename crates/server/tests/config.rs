@@ -427,3 +427,22 @@ fn a_host_that_cannot_be_is_refused_with_the_sum() {
         assert!(found.contains(said), "{new}: {found}");
     }
 }
+
+/// What is no table where one belongs is answered with how one is written, and not with names of the program's own.
+#[test]
+fn where_a_table_belongs_one_is_shown() {
+    for (old, new, said) in [
+        ("backing = { path = \"/disks/vm2\" }", "backing = \"/disks/vm2\"", "a table { path ="),
+        ("state_dir", "read_ssd = \"/dev/nvme1n1\"\nstate_dir", "a table { path ="),
+        ("read_only = true", "danger_zone = true", "a table { acknowledge_before_durable"),
+        ("read_only = true", "limits = 4", "a table { connections"),
+        ("read_only = true", "min = \"1GiB\"", "a table { dram ="),
+        ("state_dir", "danger_zone = true\nstate_dir", "a table [danger_zone]"),
+        ("state_dir", "host = \"auto\"\nstate_dir", "a table { dram ="),
+    ] {
+        let text = GOOD.replace(old, new);
+        assert_ne!(text, GOOD, "{old}");
+        let found = parse(&text).expect_err(new);
+        assert!(found.contains(said) && !found.contains("Raw"), "{new}: {found}");
+    }
+}

@@ -165,7 +165,7 @@ impl VmBounds {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table { dram = \"16GiB\", ssd = \"1TiB\" }")]
 pub(super) struct RawHost {
     mode: Option<HostMode>,
     dram: Option<Spanned<Size>>,
@@ -198,7 +198,7 @@ struct RawTimes {
 
 /// Sizes of the levels.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table { dram = \"1GiB\", ssd = \"20GiB\" }")]
 pub(super) struct RawLevels {
     dram: Option<Spanned<Size>>,
     ssd: Option<Spanned<Size>>,

@@ -73,7 +73,7 @@ enum RawIo {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [[vm]] for each VM")]
 struct RawVm {
     name: Spanned<String>,
     backing: RawBacking,
@@ -105,7 +105,7 @@ struct RawVm {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table { path = \"/dev/vg0/vm1\" }")]
 struct RawBacking {
     path: PathBuf,
     sidecar: Option<Spanned<PathBuf>>,
@@ -120,7 +120,7 @@ enum RawDelay {
 }
 
 #[derive(Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table { connections = 16 }")]
 struct RawLimits {
     connections: Option<Spanned<u32>>,
     connection_in_flight: Option<Size>,
@@ -129,13 +129,13 @@ struct RawLimits {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table { listen = \"127.0.0.1:9464\" }")]
 struct RawMetrics {
     listen: Spanned<Listen>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table [danger_zone]")]
 struct RawDanger {
     #[serde(default)]
     allow_remote_tcp: bool,
@@ -147,7 +147,7 @@ struct RawDanger {
 
 /// What is dangerous for one VM.
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table { acknowledge_before_durable = true }")]
 struct RawVmDanger {
     #[serde(default)]
     acknowledge_before_durable: bool,

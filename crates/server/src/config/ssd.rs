@@ -11,7 +11,7 @@ use super::raw::Fault;
 use super::{DEFAULT_RESILVER_BYTES, DEFAULT_SSD_TIMEOUT, MAX_SSD_TIMEOUT, Period, Size, SsdConfig};
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table { path = \"/dev/nvme1n1\" }")]
 pub(super) struct RawSsd {
     path: PathBuf,
     mirror: Option<Spanned<PathBuf>>,
