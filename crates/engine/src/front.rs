@@ -140,6 +140,11 @@ impl Front {
         (self.starving, self.starved) = (before.starving, before.starved);
     }
 
+    /// The share that the scheme has.
+    pub(crate) fn quota(&self) -> Quota {
+        self.scheme.quota()
+    }
+
     /// A share, as far as it is of levels that the scheme uses.
     pub(crate) fn used(&self, share: Quota) -> Quota {
         used(self.levels, share)

@@ -101,6 +101,19 @@ pub struct Gauges {
     pub redo_written_bytes: u64,
 }
 
+/// What was written to the SSD since the engine began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SsdWriteUse {
+    /// The scheme holds to budgets.
+    pub holds: bool,
+    /// Blocks that the scheme found worth a write without a budget, since it began; it may begin anew.
+    pub wanted_blocks: u64,
+    /// Blocks that were decided to be written.
+    pub written_blocks: u64,
+    /// Bytes that the SSD took, journal and tables included.
+    pub device_bytes: u64,
+}
+
 impl Alarms {
     pub(crate) fn note_error(&mut self, device: DeviceId) {
         match device {

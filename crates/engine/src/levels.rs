@@ -1,52 +1,112 @@
 //! The frames and places of the three levels: what a block that comes into flight takes along, and where it goes when its
 //! flight is over. It must not know operations, guests or why copies move.
 
-use lode_policy::{Quota, Slot};
-use lode_store::{Places, VolumeStore};
-use lode_types::{BlockNo, Level};
+use std::ops::Range;
 
-use crate::command::DeviceId;
+use lode_format::EntryState;
+use lode_policy::{Quota, Slot};
+use lode_store::{Era, Places, VolumeStore};
+use lode_types::{BlockNo, Bytes, Level, planted};
+
+use crate::command::{DeviceId, MediaError};
 use crate::config::EngineConfig;
-use crate::dram::Dram;
-use crate::flight::{CopyAt, Damage, Flight, Place, Reserved, SsdCopy};
+use crate::drain::Target;
+use crate::dram::{Dram, Frame};
+use crate::flight::{CopyAt, Damage, Flight, Gate, Place, Put, Reserved, SsdCopy};
 use crate::flights::Kept;
 use crate::memory::Memory;
 use crate::read_ssd::ReadSsd;
+use crate::shelf::Shelf;
 use crate::ssd::Ssd;
 
 /// All three levels of one volume.
 #[derive(Debug)]
 pub(crate) struct Levels {
-    pub(crate) dram: Dram,
-    pub(crate) ssd: Option<Ssd>,
-    pub(crate) read_ssd: ReadSsd,
+    dram: Dram,
+    ssd: Option<Ssd>,
+    read_ssd: ReadSsd,
     /// Every write needs a place of the SSD, whatever the share.
-    pub(crate) all_writes_need_places: bool,
+    all_writes_need_places: bool,
 }
 
 impl Levels {
-    pub(crate) fn new(dram: Dram, read_ssd: ReadSsd) -> Levels {
-        Levels { dram, ssd: None, read_ssd, all_writes_need_places: false }
+    /// The levels of a volume, with what is on the SSD where it has one. `is_ordered`: its backing disk is written in groups, for
+    /// which every write has to be on the SSD.
+    pub(crate) fn new(dram: Dram, store: Option<VolumeStore>, read_ssd: ReadSsd, is_ordered: bool) -> Levels {
+        let all_writes_need_places = store.is_some() && is_ordered;
+        let ssd = store.map(|store| Ssd { store, shelf: Shelf::default() });
+        Levels { dram, ssd, read_ssd, all_writes_need_places }
+    }
+
+    /// What is on the SSD, of a volume that has one.
+    pub(crate) fn store(&self) -> Option<&VolumeStore> {
+        self.ssd.as_ref().map(|ssd| &ssd.store)
+    }
+
+    /// The same, to be told what became of it.
+    pub(crate) fn store_mut(&mut self) -> Option<&mut VolumeStore> {
+        self.ssd.as_mut().map(|ssd| &mut ssd.store)
     }
 
     /// Places of the SSD, of a volume that has copies there.
     pub(crate) fn places(&mut self) -> &mut Places {
-        self.ssd.as_mut().expect("a place is on an SSD").store.places_mut()
+        self.store_mut().expect("a place is on an SSD").places_mut()
+    }
+
+    /// What is on the read SSD.
+    pub(crate) fn read_ssd(&self) -> &ReadSsd {
+        &self.read_ssd
+    }
+
+    /// Frames that may be used at once.
+    pub(crate) fn frames(&self) -> u32 {
+        self.dram.limit()
+    }
+
+    /// So many more frames may be used.
+    pub(crate) fn add_frames(&mut self, frames: u32) {
+        self.dram.add(frames);
+    }
+
+    /// Gives up the frames beyond so many, as far as nobody uses them or has reserved them. Says how many.
+    pub(crate) fn give_frames_back(&mut self, kept: u32) -> u32 {
+        self.dram.give_back(kept)
+    }
+
+    /// Hands out the places of so many extents of the SSD, as far as what is in the others fits into these.
+    pub(crate) fn circulate(&mut self, extents: u32) {
+        if let Some(store) = self.store_mut() {
+            store.circulate(extents);
+        }
     }
 
     /// Whether the copy on the SSD is newer than the backing disk.
     pub(crate) fn is_dirty(&self, copy: SsdCopy) -> bool {
-        let ssd = self.ssd.as_ref();
-        copy.place().is_some_and(|place| ssd.is_some_and(|ssd| ssd.store.places().is_dirty(place)))
+        copy.place().is_some_and(|place| self.is_dirty_at(place))
+    }
+
+    /// The same of the copy at a place.
+    pub(crate) fn is_dirty_at(&self, place: Place) -> bool {
+        self.store().is_some_and(|store| store.places().is_dirty(place))
     }
 
     pub(crate) fn dirty_blocks(&self) -> u32 {
-        self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().dirty())
+        self.store().map_or(0, |store| store.places().dirty())
+    }
+
+    /// Version of the journal's latest record.
+    pub(crate) fn version(&self) -> u64 {
+        self.store().map_or(0, |store| store.places().version())
     }
 
     /// Places of the SSD that nobody has or waits for.
     pub(crate) fn available_places(&self) -> u32 {
-        self.ssd.as_ref().map_or(0, |ssd| ssd.store.places().available())
+        self.store().map_or(0, |store| store.places().available())
+    }
+
+    /// The same of the read SSD.
+    pub(crate) fn available_mirrors(&self) -> u32 {
+        self.read_ssd.available()
     }
 
     /// Whether frames and places suffice for whatever a scheme with this share may decide about so many blocks.
@@ -61,7 +121,7 @@ impl Levels {
     /// to come.
     pub(crate) fn share_in_force(&self, config: &EngineConfig) -> Quota {
         let share = config.share;
-        let store = self.ssd.as_ref().map(|ssd| &ssd.store);
+        let store = self.store();
         if config.largest_share.is_none() {
             let failed = store.map_or(0, |store| store.places().quarantined());
             return share.with(Level::Ssd, share.ssd_blocks.saturating_sub(failed));
@@ -88,9 +148,20 @@ impl Levels {
 
     /// The next places of the SSD to be taken should be so many that lie together.
     pub(crate) fn prefer_run(&mut self, places: u32) {
-        if let Some(ssd) = &mut self.ssd {
-            ssd.store.places_mut().prefer_run(places);
+        if let Some(store) = self.store_mut() {
+            store.places_mut().prefer_run(places);
         }
+    }
+
+    /// A place of the SSD that was set aside.
+    pub(crate) fn take_reserved_place(&mut self) -> Place {
+        self.places().take_reserved()
+    }
+
+    /// A place of the SSD, of which some are available.
+    pub(crate) fn take_place(&mut self) -> Place {
+        self.places().reserve();
+        self.take_reserved_place()
     }
 
     /// Gives back what was set aside and not used.
@@ -101,6 +172,37 @@ impl Levels {
         if reserved.place {
             self.places().unreserve();
         }
+    }
+
+    /// The block is at this place of the SSD now. `is_unstable`: the backing disk may still lose the bytes of a clean copy, so that
+    /// the journal is not to know of it yet. Gives the copy's version, and whether the journal does not know of it.
+    pub(crate) fn put(&mut self, block: BlockNo, put: Put, is_unstable: bool) -> (u64, bool) {
+        let Put { place, crc, dirty, old } = put;
+        let places = self.places();
+        // A clean copy that is moved stays what it was.
+        let clean = old.filter(|&old| !places.is_dirty(old));
+        let volatile = !planted("unflushed-copy-recorded")
+            && !dirty
+            && clean.map_or(is_unstable, |old| places.is_volatile(old));
+        places.put(place, block, crc, dirty, volatile, old);
+        (places.version(), volatile)
+    }
+
+    /// The version of the journal that is to be durable before a block passes this gate; `place` is where its copy is.
+    pub(crate) fn version_at(&self, gate: Gate, place: Option<Place>) -> u64 {
+        let store = self.store().expect("what waits for the journal has one");
+        match (gate, place) {
+            (Gate::OwnRecord, Some(_)) if planted("gate-of-another-version") => store.durable_version(),
+            (Gate::OwnRecord, Some(place)) => store.places().recorded_at(place),
+            _ => store.places().version(),
+        }
+    }
+
+    /// The backing disk durably has the block of this dirty copy, which `stays` as a clean one or goes. Gives the version at which
+    /// that is durable.
+    pub(crate) fn written_back(&mut self, place: Place, stays: bool) -> u64 {
+        let places = self.places();
+        if stays { places.clean(place) } else { places.give_up_dirty(place) }
     }
 
     /// A write to this place of the SSD failed, or a read of it: it is not used again, and the share shrinks by it.
@@ -127,6 +229,121 @@ impl Levels {
             (CopyAt::Ssd, _, Some(place), Some(ssd)) => (DeviceId::Ssd, ssd.store.offset(place)),
             (copy, ..) => unreachable!("{copy:?} is on no device of the cache"),
         }
+    }
+
+    /// Whether what was read of a copy is what it should be.
+    pub(crate) fn is_intact(
+        &mut self,
+        copy: CopyAt,
+        flight: &Flight,
+        result: Result<(), MediaError>,
+        data: &[u8],
+    ) -> bool {
+        match (copy, flight.copy().place(), flight.mirror(), &self.ssd) {
+            (CopyAt::Ssd, Some(place), _, Some(ssd)) => {
+                result.is_ok()
+                    && (ssd.store.places().is_intact(place, data) || planted("damaged-bytes-served"))
+            }
+            (CopyAt::ReadSsd, _, Some(place), _) => {
+                self.read_ssd.note(result);
+                result.is_ok() && self.read_ssd.is_intact(place, data)
+            }
+            _ => result.is_ok(),
+        }
+    }
+
+    /// The bytes of a frame.
+    pub(crate) fn frame_bytes(&self, frame: Frame) -> &Bytes {
+        self.dram.bytes(frame)
+    }
+
+    /// The frame of a slot whose block is not in flight, without taking it.
+    pub(crate) fn frame_in(&self, slot: Slot) -> Option<Frame> {
+        self.dram.peek(slot)
+    }
+
+    /// Takes the frame that was set aside for the bytes of a whole block.
+    pub(crate) fn fill_frame(&mut self, block: BlockNo, bytes: Bytes) -> Frame {
+        self.dram.store_reserved(block, bytes)
+    }
+
+    /// Nobody needs this frame any more.
+    pub(crate) fn release_frame(&mut self, frame: Frame) {
+        self.dram.release(frame);
+    }
+
+    /// A place of the read SSD for these bytes of a block: what it is, their checksum, and where it is on the device.
+    pub(crate) fn take_mirror(&mut self, block: BlockNo, bytes: &[u8]) -> (Place, u32, u64) {
+        let place = self.read_ssd.take().expect("a free place was seen");
+        (place, self.read_ssd.checksum(block, bytes), self.read_ssd.offset(place))
+    }
+
+    /// A write of the block to a place of the read SSD has ended. One that failed is not used again.
+    pub(crate) fn mirror_written(
+        &mut self,
+        block: BlockNo,
+        (place, crc): (Place, u32),
+        result: Result<(), MediaError>,
+    ) {
+        self.read_ssd.note(result);
+        match result {
+            Ok(()) => self.read_ssd.put(place, block, crc),
+            Err(_) => self.read_ssd.quarantine(),
+        }
+    }
+
+    /// Nobody needs this place of the read SSD any more.
+    pub(crate) fn release_mirror(&mut self, place: Place) {
+        self.read_ssd.release(place);
+    }
+
+    /// Bound of the SSD's slots that ever had a place.
+    pub(crate) fn ssd_slots(&self) -> u32 {
+        self.ssd.as_ref().map_or(0, |ssd| ssd.shelf.slots())
+    }
+
+    /// The place of an SSD's slot whose block is not in flight.
+    pub(crate) fn place_in(&self, slot: Slot) -> Option<Place> {
+        self.ssd.as_ref()?.shelf.get(slot)
+    }
+
+    /// Dirty copies in these slots of the SSD that are not in flight and have versions up to this one, and how old they are.
+    pub(crate) fn dirty_in(&self, slots: Range<Slot>, version: u64) -> Vec<(Era, Target)> {
+        let Some(store) = self.store() else { return Vec::new() };
+        let places = store.places();
+        let era = places.era_of(version);
+        let copy = |slot| {
+            let place = self.place_in(slot)?;
+            let held = places.held(place);
+            let is_due = held.state == EntryState::Dirty && places.is_up_to(place, era);
+            is_due.then(|| (places.era(place), Target { block: held.block, slot: Some(slot) }))
+        };
+        slots.filter_map(copy).collect()
+    }
+
+    /// All dirty copies up to this version, in ascending order of their blocks: those in slots, and of those of blocks `elsewhere`
+    /// the ones that are.
+    pub(crate) fn take_stock(
+        &self,
+        version: u64,
+        elsewhere: impl Iterator<Item = (BlockNo, Place)>,
+    ) -> Vec<Target> {
+        let Some(Ssd { store, shelf }) = &self.ssd else { return Vec::new() };
+        let places = store.places();
+        let era = places.era_of(version);
+        let is_due = |place| places.is_dirty(place) && places.is_up_to(place, era);
+        let settled = shelf.iter().filter(|&(_, place)| is_due(place));
+        let settled =
+            settled.map(|(slot, place)| Target { block: places.held(place).block, slot: Some(slot) });
+        let elsewhere = elsewhere.filter(|&(_, place)| is_due(place));
+        let elsewhere = elsewhere.map(|(block, _)| Target { block, slot: None });
+        let settled_count = settled.clone().count();
+        let elsewhere: Vec<Target> = elsewhere.collect();
+        let mut stock = Vec::with_capacity(settled_count + elsewhere.len());
+        stock.extend(settled);
+        stock.extend(elsewhere);
+        stock.sort_unstable_by_key(|target| target.block);
+        stock
     }
 
     /// The block that a slot holds, when it is not in flight.
@@ -164,6 +381,26 @@ impl Levels {
             }
             Level::Ssd => unreachable!("what leaves the SSD goes by way of its block's queue"),
         }
+    }
+
+    /// A slot of the SSD has the place of a block that is not in flight.
+    pub(crate) fn settle_place(&mut self, slot: Slot, place: Place) {
+        self.ssd.as_mut().expect("a place is on an SSD").shelf.settle(slot, place);
+    }
+
+    /// No slot of DRAM and of the read SSD has a copy any more.
+    pub(crate) fn empty_fast_slots(&mut self) {
+        self.dram.empty_slots();
+        self.read_ssd.empty_slots();
+    }
+
+    /// No slot of the SSD has a place any more. Gives the places that slots had, least recent first.
+    pub(crate) fn take_places(&mut self) -> Vec<Place> {
+        let Some(Ssd { store, shelf }) = &mut self.ssd else { return Vec::new() };
+        let (shelf, places) = (std::mem::take(shelf), store.places());
+        let mut settled: Vec<Place> = shelf.iter().map(|(_, place)| place).collect();
+        settled.sort_unstable_by_key(|&place| (places.era(place), place));
+        settled
     }
 
     /// A flight is over: its copies go to their slots. Where a slot's copy did not come about, `missing` is told its level.

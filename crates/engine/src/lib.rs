@@ -12,15 +12,11 @@
 
 #![forbid(unsafe_code)]
 
-mod again;
 mod background;
 mod broker;
-mod carry;
-mod clean;
 pub mod command;
 mod config;
 mod copies;
-mod decide;
 mod disk;
 mod drain;
 mod dram;
@@ -30,7 +26,6 @@ mod flight;
 mod flights;
 mod front;
 mod gauges;
-mod grouping;
 mod grow;
 mod guest;
 mod health;
@@ -47,19 +42,15 @@ mod shared;
 mod shelf;
 mod space;
 mod ssd;
-mod ssd_writes;
 mod switch;
-mod switching;
-mod volume;
 mod waiting;
-mod write_around;
 mod written;
 
 pub use background::WriteBackLimits;
 pub use broker::SpaceBroker;
 pub use config::EngineConfig;
 pub use engine::Engine;
-pub use gauges::{Alarms, Gauges};
+pub use gauges::{Alarms, Gauges, SsdWriteUse};
 pub use guest::{
     Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES, Served,
 };
@@ -69,4 +60,3 @@ pub use memory::Memory;
 pub use ordered::{Behind, OrderedConfig};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};
 pub use space::{SpaceAnswer, SpaceRequest};
-pub use ssd_writes::SsdWriteUse;

@@ -1,5 +1,6 @@
-//! A volume whose share changes while it is served, where the host divides its levels between volumes: frames and extents are
-//! asked of the host, and given back to it ([`crate::SpaceBroker`]). It must not know other volumes.
+//! A volume whose share changes while it is served, where the host divides its levels between volumes: what was asked of the
+//! host and given back to it ([`crate::SpaceBroker`]), and how far the look at all slots has come for blocks in extents that
+//! are to be given up. It must not know other volumes, nor what holds the frames and extents or moves the blocks.
 //!
 //! A share that falls is the scheme's at once; frames and places are given back as its blocks leave, the dirty ones by way of
 //! the backing disk. A share that rises is the scheme's as frames and places come. On the SSD whole extents change hands
@@ -8,13 +9,7 @@
 
 use std::collections::VecDeque;
 
-use lode_policy::Scheme;
-use lode_store::DirectoryChange;
-use lode_types::{BlockNo, Level};
-
-use crate::command::DeviceId;
-use crate::engine::Engine;
-use crate::flight::{BlockOp, Place};
+use lode_store::{DirectoryChange, Place};
 
 /// Moves that are queued at once.
 const MOST_MOVES: u32 = 32;
@@ -78,8 +73,9 @@ pub(crate) struct Space {
     /// Extents beyond share and reserve, which the start had left over, are given up.
     gives_up_spares: bool,
     sweep: Sweep,
-    /// Moves that are queued.
+    /// Moves that are queued, and blocks that were moved or are to be.
     moves: u32,
+    moved_blocks: u64,
 }
 
 /// A look at all slots for blocks in extents that are to be given up.
@@ -94,10 +90,25 @@ struct Sweep {
     ticked: bool,
 }
 
+/// Where blocks are looked for next that are to be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Nowhere now.
+    Wait,
+    /// In this slot.
+    Slot(u32),
+    /// Among the blocks that are in no slot, once all slots were looked at.
+    OutsideSlots,
+}
+
 impl Space {
-    /// Blocks that are to be moved out of extents, or are written there.
-    pub(crate) fn move_ended(&mut self) {
-        self.moves -= 1;
+    fn ask(&mut self, request: SpaceRequest) {
+        self.requests.push_back(request);
+    }
+
+    /// What is asked of the host next, or given back to it.
+    pub(crate) fn next_request(&mut self) -> Option<SpaceRequest> {
+        self.requests.pop_front()
     }
 
     /// Frames and extents that were asked for and did not come.
@@ -105,11 +116,108 @@ impl Space {
         (self.wanted_frames, self.wanted_extents)
     }
 
+    /// The volume may use so many more frames.
+    pub(crate) fn frames_came(&mut self, frames: u32) {
+        self.wanted_frames = self.wanted_frames.saturating_sub(frames);
+    }
+
+    /// So many frames were given up, and so many are missing.
+    pub(crate) fn follow_frames(&mut self, given: u32, missing: u32) {
+        assert!(given == 0 || missing == 0, "what is given up is not needed");
+        if given > 0 {
+            self.ask(SpaceRequest::ReturnFrames(given));
+        }
+        if missing != self.wanted_frames {
+            self.wanted_frames = missing;
+            self.ask(SpaceRequest::WantFrames(missing));
+        }
+    }
+
+    /// These extents may be written to.
+    pub(crate) fn extents_came(&mut self, extents: Vec<u32>) {
+        self.wanted_extents = self.wanted_extents.saturating_sub(extents.len() as u32);
+        self.lent.extend(extents);
+    }
+
+    /// Extents beyond share and reserve are to be given up from now on.
+    pub(crate) fn give_up_spares(&mut self) {
+        self.gives_up_spares = true;
+    }
+
+    /// How many of the extents that the volume has are to stay, when so many are needed.
+    pub(crate) fn extents_kept(&self, needed: u32, has: u32) -> u32 {
+        if self.gives_up_spares { needed.min(has) } else { has }
+    }
+
+    /// Takes the extents that came, as far as they are needed beside those that the volume has; the others are given back.
+    /// `None`: there are none.
+    pub(crate) fn take_lent(&mut self, needed: u32, has: u32) -> Option<Vec<u32>> {
+        let mut lent = std::mem::take(&mut self.lent);
+        let superfluous = lent.split_off(lent.len().min(needed.saturating_sub(has) as usize));
+        if !superfluous.is_empty() {
+            self.ask(SpaceRequest::ReturnExtents(superfluous));
+        }
+        (!lent.is_empty()).then_some(lent)
+    }
+
+    /// So many extents are needed, and the volume has so many or will have them, without those that came.
+    pub(crate) fn follow_extents(&mut self, needed: u32, will_have: u32) {
+        let missing = needed.saturating_sub(will_have + self.lent.len() as u32);
+        if missing != self.wanted_extents {
+            self.wanted_extents = missing;
+            self.ask(SpaceRequest::WantExtents(missing));
+        }
+    }
+
+    /// Whether retiring extents that hold nothing any more are to be given up now, of a volume that has so many and keeps so many:
+    /// all together, or when a tick has passed since some were.
+    pub(crate) fn gives_up(&self, has: u32, kept: u32, (retiring, empty): (u32, u32)) -> bool {
+        let are_all_empty = empty == retiring && has - retiring == kept;
+        empty > 0 && (are_all_empty || self.sweep.ticked)
+    }
+
+    /// Extents are given up: the next ones wait for a tick, or go all together.
+    pub(crate) fn gave_up(&mut self) {
+        self.sweep.ticked = false;
+    }
+
+    /// The volume is to change its extents, which it does in its turn.
+    pub(crate) fn want_turn(&mut self) {
+        if self.turn == Turn::NotWanted {
+            self.turn = Turn::Wanted;
+            self.ask(SpaceRequest::WantTurn);
+        }
+    }
+
+    /// It is the volume's turn, and it changes its extents.
+    pub(crate) fn begin_turn(&mut self) {
+        assert!(self.turn == Turn::Wanted, "a turn comes to who wants it");
+        self.turn = Turn::Given;
+    }
+
+    /// It is the volume's turn, which does not need it any more.
+    pub(crate) fn return_turn(&mut self) {
+        self.turn = Turn::NotWanted;
+        self.ask(SpaceRequest::ReturnTurn);
+    }
+
+    /// The turn ends with this change of the directory.
+    pub(crate) fn change(&mut self, change: DirectoryChange) {
+        assert!(self.turn == Turn::Given, "a volume changes its extents in its turn");
+        self.ask(SpaceRequest::Change(change));
+    }
+
+    /// The directory says what it was to say.
+    pub(crate) fn changed(&mut self) {
+        assert!(self.turn == Turn::Given, "what was changed was asked for");
+        self.turn = Turn::NotWanted;
+    }
+
     /// About a second has gone by: what could not be moved is looked for again.
     pub(crate) fn tick(&mut self) {
         self.sweep = Sweep { slots_left: SLOTS_PER_TICK, ticked: true, ..std::mem::take(&mut self.sweep) };
         if self.sweep.is_over {
-            (self.sweep.is_over, self.sweep.next_slot) = (false, 0);
+            self.forget_slots();
         }
     }
 
@@ -118,192 +226,114 @@ impl Space {
         (self.sweep.is_over, self.sweep.next_slot) = (false, 0);
     }
 
-    fn ask(&mut self, request: SpaceRequest) {
-        self.requests.push_back(request);
+    /// Blocks at this place and behind it are to be moved; none: nothing is. Gives how many looks there are in this turn of the
+    /// engine.
+    pub(crate) fn begin_looks(&mut self, from: Option<Place>) -> u32 {
+        if from != self.sweep.from {
+            let slots_left = self.sweep.slots_left.max(SLOTS_PER_TURN);
+            self.sweep = Sweep { from, slots_left, ticked: self.sweep.ticked, ..Sweep::default() };
+        }
+        match from {
+            Some(_) => std::mem::replace(&mut self.sweep.slots_left, SLOTS_PER_TURN),
+            None => 0,
+        }
+    }
+
+    /// Where blocks are looked for now, of so many slots.
+    pub(crate) fn next_look(&mut self, slots: u32) -> Look {
+        if self.sweep.is_over || self.moves >= MOST_MOVES {
+            return Look::Wait;
+        }
+        let slot = self.sweep.next_slot;
+        if slot >= slots {
+            self.sweep.is_over = true;
+            return Look::OutsideSlots;
+        }
+        self.sweep.next_slot += 1;
+        Look::Slot(slot)
+    }
+
+    /// A block is to be moved.
+    pub(crate) fn move_began(&mut self) {
+        self.moves += 1;
+        self.moved_blocks += 1;
+    }
+
+    /// It was moved, or cannot be.
+    pub(crate) fn move_ended(&mut self) {
+        self.moves -= 1;
+    }
+
+    /// Blocks that were moved, or are to be.
+    pub(crate) fn moved_blocks(&self) -> u64 {
+        self.moved_blocks
     }
 }
 
-impl Engine {
-    /// What is asked of the host next, or given back to it. Only where [`crate::EngineConfig::largest_share`] says that the
-    /// host divides its levels.
-    pub fn next_space_request(&mut self) -> Option<SpaceRequest> {
-        self.space.requests.pop_front()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(space: &mut Space) -> Vec<SpaceRequest> {
+        std::iter::from_fn(|| space.next_request()).collect()
     }
 
-    /// What the host says.
-    pub fn space_answered(&mut self, answer: SpaceAnswer) {
-        match answer {
-            SpaceAnswer::Frames(frames) => {
-                self.space.wanted_frames = self.space.wanted_frames.saturating_sub(frames);
-                self.levels.dram.add(frames);
-            }
-            SpaceAnswer::Extents(extents) => {
-                self.space.wanted_extents = self.space.wanted_extents.saturating_sub(extents.len() as u32);
-                self.space.lent.extend(extents);
-            }
-            SpaceAnswer::GiveUpSpares => self.space.gives_up_spares = true,
-            SpaceAnswer::Turn => self.turn_came(),
-            SpaceAnswer::Changed => {
-                self.space.turn = Turn::NotWanted;
-                if let Some(ssd) = &mut self.levels.ssd {
-                    ssd.store.changed();
-                }
-            }
-        }
-        self.run();
+    #[test]
+    fn what_is_missing_is_asked_for_once_and_what_came_too_late_is_given_back() {
+        let mut space = Space::default();
+        (0..2).for_each(|_| space.follow_frames(0, 5));
+        (0..2).for_each(|_| space.follow_extents(3, 1));
+        assert_eq!(asked(&mut space), [SpaceRequest::WantFrames(5), SpaceRequest::WantExtents(2)]);
+        space.frames_came(3);
+        space.follow_frames(0, 2);
+        assert_eq!((asked(&mut space), space.wanted()), (Vec::new(), (2, 2)));
+        space.extents_came(vec![7, 9]);
+        space.follow_extents(3, 1);
+        assert_eq!((asked(&mut space), space.wanted()), (Vec::new(), (2, 0)));
+        // The share has fallen meanwhile.
+        assert_eq!(space.take_lent(2, 1), Some(vec![7]));
+        space.follow_frames(4, 0);
+        let given = [SpaceRequest::ReturnExtents(vec![9]), SpaceRequest::ReturnFrames(4)];
+        assert_eq!(asked(&mut space), [given.as_slice(), &[SpaceRequest::WantFrames(0)]].concat());
+        assert_eq!(space.take_lent(2, 1), None);
     }
 
-    fn turn_came(&mut self) {
-        let may_change = !self.has_failed(DeviceId::Ssd);
-        match self.levels.ssd.as_mut().filter(|ssd| may_change && ssd.store.waits_for_turn()) {
-            Some(ssd) => {
-                ssd.store.begin_change();
-                self.space.turn = Turn::Given;
-            }
-            None => {
-                self.space.turn = Turn::NotWanted;
-                self.space.ask(SpaceRequest::ReturnTurn);
-            }
-        }
+    #[test]
+    fn empty_extents_go_all_together_or_after_a_tick() {
+        let mut space = Space::default();
+        let now = |space: &Space| [(0, 0), (2, 0), (2, 1), (1, 1), (2, 2)].map(|of| space.gives_up(5, 3, of));
+        assert_eq!(now(&space), [false, false, false, false, true]);
+        space.tick();
+        assert_eq!(now(&space), [false, false, true, true, true]);
+        space.gave_up();
+        assert_eq!(now(&space), [false, false, false, false, true]);
+        assert_eq!((space.extents_kept(2, 5), space.extents_kept(5, 2)), (5, 2));
+        space.give_up_spares();
+        assert_eq!((space.extents_kept(2, 5), space.extents_kept(5, 2)), (2, 2));
     }
 
-    /// The share that the host wants for the volume.
-    pub(crate) fn set_share(&mut self, share: lode_policy::Quota, largest: lode_policy::Quota) {
-        let before = self.config.share;
-        let read_ssd_blocks = share.read_ssd_blocks.min(before.read_ssd_blocks);
-        let share = share.map(|level, blocks| blocks.min(largest.of(level)));
-        self.config.share = self.share_to_have(share.with(Level::ReadSsd, read_ssd_blocks));
-        self.space.gives_up_spares |= share.ssd_blocks < before.ssd_blocks;
-    }
-
-    /// Takes every change of space on as far as it can go by itself.
-    pub(crate) fn drive_space(&mut self) {
-        if self.config.largest_share.is_none() || self.has_failed(DeviceId::Ssd) {
-            return;
-        }
-        if self.health.is_well() {
-            self.drive_extents();
-            self.follow_space();
-            self.drive_frames();
-            self.drive_moves();
-        }
-        self.drive_change();
-    }
-
-    /// Asks for frames, or gives them back.
-    fn drive_frames(&mut self) {
-        let needed = self.config.places(Level::Dram) as u32;
-        let dram = &mut self.levels.dram;
-        let given = dram.give_back(needed);
-        let wanted = needed.saturating_sub(dram.limit());
-        if given > 0 {
-            self.space.ask(SpaceRequest::ReturnFrames(given));
-        }
-        if wanted != self.space.wanted_frames {
-            self.space.wanted_frames = wanted;
-            self.space.ask(SpaceRequest::WantFrames(wanted));
-        }
-    }
-
-    /// Asks for extents, or gets rid of them.
-    fn drive_extents(&mut self) {
-        let Some(ssd) = &mut self.levels.ssd else { return };
-        let (space, store) = (&mut self.space, &mut ssd.store);
-        let (needed, has) = (store.extents_for(self.config.ssd_places()).max(1), store.extents());
-        let kept = if space.gives_up_spares { needed.min(has) } else { has };
-        store.circulate(kept);
-        if !store.is_changing() && !space.lent.is_empty() {
-            let mut lent = std::mem::take(&mut space.lent);
-            let superfluous = lent.split_off(lent.len().min(needed.saturating_sub(has) as usize));
-            if !superfluous.is_empty() {
-                space.ask(SpaceRequest::ReturnExtents(superfluous));
-            }
-            if !lent.is_empty() {
-                store.gain(lent);
-            }
-        }
-        let wanted = needed.saturating_sub(has + store.coming() + space.lent.len() as u32);
-        if wanted != space.wanted_extents {
-            space.wanted_extents = wanted;
-            space.ask(SpaceRequest::WantExtents(wanted));
-        }
-        let (retiring, empty) = store.retiring_extents();
-        let are_all_empty = empty == retiring && has - retiring == kept;
-        if empty > 0 && (are_all_empty || space.sweep.ticked) && store.give_up_empty() {
-            space.sweep.ticked = false;
-        }
-    }
-
-    /// Waits for the volume's turn, and says what the directory is to say.
-    fn drive_change(&mut self) {
-        let Some(ssd) = &mut self.levels.ssd else { return };
-        if ssd.store.waits_for_turn() && self.space.turn == Turn::NotWanted {
-            self.space.turn = Turn::Wanted;
-            self.space.ask(SpaceRequest::WantTurn);
-        }
-        if let Some(change) = ssd.store.next_change() {
-            self.space.ask(SpaceRequest::Change(change));
-        }
-    }
-
-    /// Gives the scheme the share that there is space for.
-    fn follow_space(&mut self) {
-        let share = self.within_reach(self.front.used(self.levels.share_in_force(&self.config)));
-        if self.front.scheme.quota() != share {
-            let effects = self.front.resize(share);
-            self.take_background(effects);
-        }
-    }
-
-    /// Moves blocks out of extents that are to be given up.
-    fn drive_moves(&mut self) {
-        let from = self.levels.ssd.as_ref().and_then(|ssd| ssd.store.retiring_from());
-        if from != self.space.sweep.from {
-            let slots_left = self.space.sweep.slots_left.max(SLOTS_PER_TURN);
-            self.space.sweep =
-                Sweep { from, slots_left, ticked: self.space.sweep.ticked, ..Sweep::default() };
-        }
-        let Some(from) = from else { return };
-        let budget = std::mem::replace(&mut self.space.sweep.slots_left, SLOTS_PER_TURN);
-        for _ in 0..budget {
-            if self.space.sweep.is_over || self.space.moves >= MOST_MOVES {
-                break;
-            }
-            let slot = self.space.sweep.next_slot;
-            let Some(ssd) = &self.levels.ssd else { return };
-            if slot >= ssd.shelf.slots() {
-                self.move_others(from);
-                self.space.sweep.is_over = true;
-                break;
-            }
-            self.space.sweep.next_slot += 1;
-            let place = ssd.shelf.get(slot).filter(|&place| place >= from);
-            if let Some(place) = place.filter(|&place| self.may_move(place)) {
-                let block = self.levels.places().held(place).block;
-                self.claim(block, Level::Ssd, slot);
-                self.begin_move(block);
-            }
-        }
-    }
-
-    /// Moves blocks that are in no slot: those that could not be written back, and those in flight, when what they are at is
-    /// over. One that is in flight whenever slots are looked at, as by a scrub that begins with it at each tick, would stay.
-    fn move_others(&mut self, from: Place) {
-        let others = self.flights.to_move().into_iter().filter(|&(_, place)| place >= from);
-        let others: Vec<BlockNo> =
-            others.filter(|&(_, place)| self.may_move(place)).map(|(block, _)| block).collect();
-        others.into_iter().for_each(|block| self.begin_move(block));
-    }
-
-    /// A drain cleans dirty blocks by their versions, which a move would change.
-    fn may_move(&self, place: Place) -> bool {
-        let ssd = self.levels.ssd.as_ref();
-        self.drain.left().is_none() || ssd.is_some_and(|ssd| !ssd.store.places().is_dirty(place))
-    }
-
-    fn begin_move(&mut self, block: BlockNo) {
-        self.space.moves += 1;
-        self.gauges.moved_blocks += 1;
-        self.push_op(block, BlockOp::Move);
+    #[test]
+    fn a_sweep_looks_at_every_slot_then_outside_and_begins_anew_after_a_tick() {
+        let mut space = Space::default();
+        let looks = |space: &mut Space, slots| {
+            let count = space.begin_looks(Some(40));
+            let mut looks: Vec<Look> = (0..count).map(|_| space.next_look(slots)).collect();
+            looks.retain(|&look| look != Look::Wait);
+            looks
+        };
+        assert_eq!(space.begin_looks(None), 0);
+        assert_eq!(looks(&mut space, 2), [Look::Slot(0), Look::Slot(1), Look::OutsideSlots]);
+        assert_eq!(looks(&mut space, 2), []);
+        space.tick();
+        assert_eq!(looks(&mut space, 1), [Look::Slot(0), Look::OutsideSlots]);
+        space.tick();
+        (0..MOST_MOVES).for_each(|_| space.move_began());
+        assert_eq!(looks(&mut space, 2), []);
+        space.move_ended();
+        assert_eq!(looks(&mut space, 0), [Look::OutsideSlots]);
+        assert_eq!(space.moved_blocks(), MOST_MOVES.into());
+        // Another extent retires.
+        assert!(space.begin_looks(Some(20)) > 0);
+        assert_eq!(space.next_look(1), Look::Slot(0));
     }
 }

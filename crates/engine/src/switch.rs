@@ -2,12 +2,16 @@
 //! it begins with. It must not know the engine, which carries the switch out (`switching`).
 
 use lode_policy::{Quota, Scheme, SchemeInfo, Settings};
-use lode_types::Level;
+use lode_types::{BlockNo, Level};
 
 use crate::config::EngineConfig;
 use crate::flight::Place;
 use crate::front::Front;
+use crate::grow::most_bytes;
 use crate::levels::Levels;
+
+/// Bytes of memory of a dirty block on its way out at most: its flight, in tables that double.
+const MOST_LEAVING_BYTES: u64 = 704;
 
 /// A scheme that is to decide from now on.
 #[derive(Debug)]
@@ -55,4 +59,20 @@ pub(crate) fn build_front(settings: &Settings, config: &EngineConfig, levels: &L
         budgeting.set_host_budget(config.host_budget);
     }
     Front::new(scheme, uses, config)
+}
+
+impl EngineConfig {
+    /// Bytes of memory that a switch to these settings takes at most while it lasts, beside what the volume takes anyway, when it
+    /// has so many dirty blocks: what the new scheme knows while the one before is still there, lists of the blocks on the SSD,
+    /// and what is known of each dirty block on its way to the backing disk, because the new scheme may keep none.
+    pub fn most_switch_memory_bytes(&self, settings: &Settings, dirty_blocks: u64) -> u64 {
+        let largest = EngineConfig { share: self.largest_share.unwrap_or(self.share), ..*self };
+        let volume_blocks = self.volume_bytes.div_ceil(self.block.bytes());
+        let places = largest.places(Level::Ssd) + largest.spare_ssd_places();
+        let of_place = size_of::<(BlockNo, Holder)>() + size_of::<Place>();
+        let scheme_bytes =
+            lode_policy::most_memory_bytes(settings, largest.share, largest.share, volume_blocks);
+        let leaving_bytes = dirty_blocks.saturating_mul(MOST_LEAVING_BYTES);
+        scheme_bytes.saturating_add(places * of_place as u64 + most_bytes::<u32>(places) + leaving_bytes)
+    }
 }

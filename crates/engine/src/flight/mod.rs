@@ -403,6 +403,25 @@ impl Flight {
         self.queue.iter().any(is_write_back) || self.disk_write.is_some_and(|write| write.copy.is_some())
     }
 
+    /// Whether the copy on the SSD will be newer than the backing disk when all operations are over and nothing has failed.
+    /// What is so then the places say; a scheme that was told otherwise finds out as after a cleaning that failed.
+    pub(crate) fn will_be_dirty(&self, is_dirty: bool) -> bool {
+        self.ops().fold(is_dirty, |is_dirty, op| match op {
+            BlockOp::Access(access) => match access.kind {
+                AccessKind::Read { .. } => is_dirty,
+                AccessKind::WriteBack { .. } => true,
+                AccessKind::WriteThrough { .. } | AccessKind::WriteAround => false,
+            },
+            BlockOp::Clean { .. } | BlockOp::Evict(Level::Ssd) | BlockOp::Repair | BlockOp::Settle => false,
+            BlockOp::Evict(_)
+            | BlockOp::Copy { .. }
+            | BlockOp::Move
+            | BlockOp::Scrub
+            | BlockOp::Capture
+            | BlockOp::Hold => is_dirty,
+        })
+    }
+
     /// Its operations, in order of arrival.
     pub(crate) fn ops(&self) -> impl Iterator<Item = &BlockOp> {
         self.queue.iter()

@@ -5,8 +5,8 @@
 use lode_policy::Scheme;
 use lode_types::{BlockNo, Bytes, Level, MediaError, planted};
 
+use super::Engine;
 use crate::command::{CommandKind, DeviceId};
-use crate::engine::Engine;
 use crate::flight::{AccessKind, BlockOp, CopyAt, Reserved};
 use crate::io::{Owner, Want};
 use crate::ordered::{Behind, Group, GroupFacts, GroupNext, GroupWrite, Identity, Ordered};
@@ -26,7 +26,7 @@ impl Engine {
 
     /// Whether writes have to wait: for room, because the disk is too far behind, or because they are to go past the SSD and what
     /// was written before is on its way. Where nothing is written back, because nothing can be, nobody waits for it.
-    pub(crate) fn groups_hold_writes(&self) -> bool {
+    pub(super) fn groups_hold_writes(&self) -> bool {
         let Some(ordered) = &self.ordered else { return false };
         let is_full = !ordered.has_room() || ordered.is_too_far_behind();
         let is_on_its_way = self.writes_around && !ordered.has_everything();
@@ -34,20 +34,20 @@ impl Engine {
     }
 
     /// Whether trims and zeroings have to wait: each comes behind a group of its own.
-    pub(crate) fn groups_hold_ranges(&self) -> bool {
+    pub(super) fn groups_hold_ranges(&self) -> bool {
         let is_busy = self.ordered.as_ref().is_some_and(Ordered::is_busy);
         is_busy && !self.is_stuck() && !planted("zeroes-past-groups")
     }
 
     /// Whether a group, or a trim or zeroing before the next one, waits for its turn among the operations on blocks.
-    pub(crate) fn groups_wait_for_blocks(&self) -> bool {
+    pub(super) fn groups_wait_for_blocks(&self) -> bool {
         let Some(ordered) = &self.ordered else { return false };
         ordered.group().is_some_and(Group::is_capturing) || self.disk.range.is_some()
     }
 
     /// What a write amounts to where the disk is written in groups alone, and what is to be set aside for it: nothing goes past
     /// the SSD.
-    pub(crate) fn by_way_of_groups(
+    pub(super) fn by_way_of_groups(
         &mut self,
         block: BlockNo,
         kind: AccessKind,
@@ -78,14 +78,14 @@ impl Engine {
     }
 
     /// A guest flushes.
-    pub(crate) fn cut_at_flush(&mut self) {
+    pub(super) fn cut_at_flush(&mut self) {
         if self.ordered.as_ref().is_some_and(Ordered::is_due_at_flush) {
             self.cut();
         }
     }
 
     /// Makes a cut, if something gathered. False: it cannot be made.
-    pub(crate) fn cut(&mut self) -> bool {
+    pub(super) fn cut(&mut self) -> bool {
         let Some(ordered) = self.ordered.as_mut().filter(|ordered| !ordered.has_gathered_nothing()) else {
             return true;
         };
@@ -111,14 +111,14 @@ impl Engine {
     }
 
     /// A block takes along its copy in this level, if it was in a slot.
-    pub(crate) fn note_claimed(&mut self, block: BlockNo, level: Level) {
+    pub(super) fn note_claimed(&mut self, block: BlockNo, level: Level) {
         if level == Level::Ssd {
             self.note_dirty_slot(block, None);
         }
     }
 
     /// A dirty block that is not in flight is in this slot, or in none.
-    pub(crate) fn note_dirty_slot(&mut self, block: BlockNo, slot: Option<u32>) {
+    pub(super) fn note_dirty_slot(&mut self, block: BlockNo, slot: Option<u32>) {
         if let Some(ordered) = &mut self.ordered {
             ordered.note_slot(block, slot);
         }
@@ -133,12 +133,12 @@ impl Engine {
 
     fn identity(&self) -> Option<Identity> {
         let layout = self.config.ordered?.redo_layout(self.config.block);
-        let store = &self.levels.ssd.as_ref()?.store;
+        let store = self.levels.store()?;
         Some(Identity { cache: store.cache(), volume: store.tag(), layout })
     }
 
     /// The bytes of a block as of the cut.
-    pub(crate) fn captured(&mut self, block: BlockNo, bytes: Bytes) {
+    pub(super) fn captured(&mut self, block: BlockNo, bytes: Bytes) {
         let Some(identity) = self.identity() else { return };
         if let Some(group) = self.group() {
             group.captured(identity.volume, block, bytes);
@@ -146,7 +146,7 @@ impl Engine {
     }
 
     /// A capture has left its block's queue.
-    pub(crate) fn capture_ended(&mut self, block: BlockNo) {
+    pub(super) fn capture_ended(&mut self, block: BlockNo) {
         let copy = self.flights.of(block).copy();
         let is_lost = copy.is_lost() && !self.flights.of(block).has_spare() && self.levels.is_dirty(copy);
         if let Some(group) = self.group() {
@@ -155,7 +155,7 @@ impl Engine {
     }
 
     /// A block of a group that is on the disk has left its queue: it is clean, unless it was written again or the SSD failed.
-    pub(crate) fn settle_ended(&mut self, block: BlockNo) {
+    pub(super) fn settle_ended(&mut self, block: BlockNo) {
         let flight = self.flights.of(block);
         let is_write = |op: &BlockOp| matches!(op, BlockOp::Access(access) if access.is_write());
         let will_be_written = flight.ops().any(is_write);
@@ -170,7 +170,7 @@ impl Engine {
     }
 
     /// Makes a cut where one is due, and takes the group under way on. Whether there is room again, or a turn for others.
-    pub(crate) fn drive_groups(&mut self) -> bool {
+    pub(super) fn drive_groups(&mut self) -> bool {
         if self.ordered.is_none() {
             return false;
         }
@@ -221,7 +221,7 @@ impl Engine {
 
     /// What a device refused is tried again. A trim or zeroing behind it has waited long enough, and a drain behind a block that
     /// is lost.
-    pub(crate) fn tick_groups(&mut self) {
+    pub(super) fn tick_groups(&mut self) {
         if self.ordered.as_ref().is_some_and(Ordered::is_paused) {
             self.refuse_range();
         }
@@ -242,7 +242,7 @@ impl Engine {
     }
 
     /// A trim or zeroing that waits for a group which cannot be written fails.
-    pub(crate) fn refuse_range(&mut self) {
+    pub(super) fn refuse_range(&mut self) {
         if let Some(range) = &mut self.disk.range {
             range.refuse();
         }
@@ -263,14 +263,14 @@ impl Engine {
     }
 
     /// A write of the group under way has ended.
-    pub(crate) fn group_write_ended(&mut self, number: u32, result: Result<(), MediaError>) {
+    pub(super) fn group_write_ended(&mut self, number: u32, result: Result<(), MediaError>) {
         if let Some(group) = self.group() {
             group.write_ended(number, result.is_ok());
         }
     }
 
     /// The redo log was flushed.
-    pub(crate) fn redo_flushed(&mut self) {
+    pub(super) fn redo_flushed(&mut self) {
         if let Some(group) = self.group() {
             group.log_flushed();
         }
@@ -285,13 +285,13 @@ impl Engine {
     }
 
     /// The version of the journal that the group under way waits for; 0 if it does not.
-    pub(crate) fn group_version_waited_for(&self) -> u64 {
+    pub(super) fn group_version_waited_for(&self) -> u64 {
         let group = self.ordered.as_ref().and_then(Ordered::group);
         group.map_or(0, Group::version_waited_for)
     }
 
     /// The mark of the backing disk that it waits for; 0 if it does not.
-    pub(crate) fn group_mark_waited_for(&self) -> u64 {
+    pub(super) fn group_mark_waited_for(&self) -> u64 {
         let group = self.ordered.as_ref().and_then(Ordered::group);
         group.map_or(0, Group::mark_waited_for)
     }

@@ -1,15 +1,11 @@
 //! What is done with blocks in the background: cleaning of what is newer than the backing disk, the copies staying in the SSD
 //! (drains, what schemes ask for, and what is due), and scrubbing.
 
-use std::ops::Range;
-
-use lode_format::EntryState;
-use lode_store::Era;
 use lode_types::Level;
 
-use crate::background::{BackgroundFacts, BackgroundNext, WriteBackLimits};
+use super::Engine;
+use crate::background::{BackgroundFacts, BackgroundNext};
 use crate::drain::{DrainNext, Target};
-use crate::engine::Engine;
 use crate::flight::BlockOp;
 use crate::scrub;
 
@@ -28,14 +24,14 @@ impl Engine {
             return;
         }
         let version = self.durability().version;
-        if let Some(ssd) = &mut self.levels.ssd {
-            ssd.store.places_mut().mark();
+        if let Some(store) = self.levels.store_mut() {
+            store.places_mut().mark();
         }
         self.drain_up_to(version);
     }
 
     /// As [`Engine::drain`], of the copies up to this version.
-    pub(crate) fn drain_up_to(&mut self, version: u64) {
+    pub(super) fn drain_up_to(&mut self, version: u64) {
         if self.drain_groups() {
             return;
         }
@@ -70,28 +66,13 @@ impl Engine {
     }
 
     /// Dirty copies up to this version, in ascending order of their blocks.
-    pub(crate) fn take_stock(&self, version: u64) -> Vec<Target> {
-        let Some(ssd) = &self.levels.ssd else { return Vec::new() };
-        let places = ssd.store.places();
-        let era = places.era_of(version);
-        let is_due = |place| places.is_dirty(place) && places.is_up_to(place, era);
-        let settled = ssd.shelf.iter().filter(|&(_, place)| is_due(place));
-        let settled =
-            settled.map(|(slot, place)| Target { block: places.held(place).block, slot: Some(slot) });
-        let elsewhere = self.flights.readable_copies().filter(|&(_, place)| is_due(place));
-        let elsewhere = elsewhere.map(|(block, _)| Target { block, slot: None });
-        let settled_count = settled.clone().count();
-        let elsewhere: Vec<Target> = elsewhere.collect();
-        let mut stock = Vec::with_capacity(settled_count + elsewhere.len());
-        stock.extend(settled);
-        stock.extend(elsewhere);
-        stock.sort_unstable_by_key(|target| target.block);
-        stock
+    pub(super) fn take_stock(&self, version: u64) -> Vec<Target> {
+        self.levels.take_stock(version, self.flights.readable_copies())
     }
 
     /// Begins the next batch of cleanings when the last one is over. What schemes asked for and has left since, or was
     /// written back by a drain, ends at once.
-    pub(crate) fn drive_drain(&mut self) {
+    pub(super) fn drive_drain(&mut self) {
         while self.health.writes_back() {
             match self.drain.next() {
                 DrainNext::Wait => break,
@@ -121,7 +102,7 @@ impl Engine {
 /// Background write-back.
 impl Engine {
     /// Begins the next batch that is written back in the background, when nothing else is cleaned.
-    pub(crate) fn drive_background(&mut self) {
+    pub(super) fn drive_background(&mut self) {
         if self.ordered.is_some() {
             return;
         }
@@ -130,7 +111,7 @@ impl Engine {
             match self.background.next(&self.background_facts()) {
                 BackgroundNext::Wait => break,
                 BackgroundNext::Look { slots, version } => {
-                    let found = self.dirty_in(slots, version);
+                    let found = self.levels.dirty_in(slots, version);
                     self.background.found(found);
                     looks += 1;
                     let most_looks = if self.background.is_idle() { LOOKS_WHEN_IDLE } else { LOOKS_PER_TURN };
@@ -145,63 +126,32 @@ impl Engine {
         }
     }
 
-    /// Changes when dirty blocks are written back in the background.
-    pub fn set_write_back_limits(&mut self, limits: Option<WriteBackLimits>) {
-        self.config.write_back = limits;
-        self.background.set_limits(limits);
-        self.run();
-    }
-
     /// Dirty blocks that could be written back: without copies that were superseded and wait for the journal, and without
     /// lost blocks.
-    pub(crate) fn blocks_to_clean(&self) -> u32 {
-        let waiting = self.levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().waiting());
+    pub(super) fn blocks_to_clean(&self) -> u32 {
+        let waiting = self.levels.store().map_or(0, |store| store.places().waiting());
         self.levels.dirty_blocks().saturating_sub((waiting + self.flights.lost()) as u32)
     }
 
-    pub(crate) fn background_facts(&self) -> BackgroundFacts {
-        let ssd = self.levels.ssd.as_ref();
+    pub(super) fn background_facts(&self) -> BackgroundFacts {
         BackgroundFacts {
             dirty_blocks: self.blocks_to_clean(),
-            slots: ssd.map_or(0, |ssd| ssd.shelf.slots()),
-            version: ssd.map_or(0, |ssd| ssd.store.places().version()),
+            slots: self.levels.ssd_slots(),
+            version: self.levels.version(),
         }
-    }
-
-    /// Dirty copies up to a version that are in these slots and not in flight, and how old they are.
-    fn dirty_in(&self, slots: Range<u32>, version: u64) -> Vec<(Era, Target)> {
-        let Some(ssd) = &self.levels.ssd else { return Vec::new() };
-        let places = ssd.store.places();
-        let era = places.era_of(version);
-        let copy = |slot| {
-            let place = ssd.shelf.get(slot)?;
-            let held = places.held(place);
-            let is_due = held.state == EntryState::Dirty && places.is_up_to(place, era);
-            is_due.then(|| (places.era(place), Target { block: held.block, slot: Some(slot) }))
-        };
-        slots.filter_map(copy).collect()
     }
 }
 
 /// Scrubbing.
 impl Engine {
-    /// Changes within how many ticks every block on the SSD is compared with its checksum; none: nothing is.
-    pub fn set_scrub_period(&mut self, period_ticks: Option<u32>) {
-        self.config.scrub_ticks = period_ticks;
-        self.scrub.set_period(period_ticks);
-        self.run();
-    }
-
     /// Looks at the slots that are due. Blocks in flight are passed over: what they do reads or replaces their copies.
-    pub(crate) fn drive_scrub(&mut self) {
+    pub(super) fn drive_scrub(&mut self) {
         if !self.health.is_well() {
             return;
         }
         for _ in 0..scrub::LOOKS_PER_TURN {
-            let Some(ssd) = &self.levels.ssd else { return };
-            let Some(slot) = self.scrub.next(ssd.shelf.slots()) else { return };
-            let Some(place) = ssd.shelf.get(slot) else { continue };
-            let block = ssd.store.places().held(place).block;
+            let Some(slot) = self.scrub.next(self.levels.ssd_slots()) else { return };
+            let Some(block) = self.levels.block_in(Level::Ssd, slot) else { continue };
             self.claim(block, Level::Ssd, slot);
             self.scrub.begun();
             self.push_op(block, BlockOp::Scrub);

@@ -1,16 +1,30 @@
 //! One volume's engine: its surface, and the order in which its parts have their turns. What parts are told and asked of
-//! each other is carried in the modules beside: what is decided (`decide`), what blocks in flight need done (`carry`), what is
-//! cleaned (`clean`), and what concerns the volume as a whole (`volume`).
+//! each other is carried in the modules below: what is decided (`decide`), what blocks in flight need done (`carry`), what is
+//! cleaned (`clean`), groups of ordered write-back (`groups`), writes issued again (`reissuing`), another scheme (`switching`),
+//! space (`space`), what is set while guests are served (`settings`), and what concerns the volume as a whole (`volume`).
+//!
+//! These modules decide nothing over the state of one part: that a part does, in its own module beside this folder. No part names
+//! the engine.
+
+mod carry;
+mod clean;
+mod decide;
+mod groups;
+mod reissuing;
+mod settings;
+mod space;
+mod switching;
+mod volume;
 
 use std::ops::Range;
 
 use lode_format::{EntryState, VolumeTag};
-use lode_policy::{Counters, LevelDemand, Points, Quota, Scheme, Settings, Tenant};
+use lode_policy::{Counters, Scheme, Settings};
 use lode_store::{Attached, Place, VolumeStore};
 use lode_types::{BlockNo, Buf, ByteList, Level, MediaError, planted};
 
+use self::carry::AtHand;
 use crate::background::Background;
-use crate::carry::AtHand;
 use crate::command::{Command, Completion, DeviceId};
 use crate::config::EngineConfig;
 use crate::copies::Copies;
@@ -32,44 +46,42 @@ use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
 use crate::scrub::Scrub;
-use crate::shelf::Shelf;
 use crate::space::Space;
-use crate::ssd::Ssd;
 use crate::switch::{Holder, Switch, build_front};
 use crate::written::Written;
 
 /// One volume's cache. See the crate's documentation for the driver's loop.
 #[derive(Debug)]
 pub struct Engine {
-    pub(crate) config: EngineConfig,
-    pub(crate) health: Health,
-    pub(crate) fence: Fence,
+    config: EngineConfig,
+    health: Health,
+    fence: Fence,
     /// Writes go past the SSD, so that nothing becomes dirty.
-    pub(crate) writes_around: bool,
+    writes_around: bool,
     /// What guests ask, and the scheme that decides.
-    pub(crate) front: Front,
+    front: Front,
     /// A scheme that is to take its place.
-    pub(crate) switch: Option<Switch>,
-    pub(crate) requests: Requests,
+    switch: Option<Switch>,
+    requests: Requests,
     /// Blocks in flight.
-    pub(crate) flights: Flights,
-    pub(crate) levels: Levels,
+    flights: Flights,
+    levels: Levels,
     /// What is asked of the host, where it divides its levels.
-    pub(crate) space: Space,
-    pub(crate) disk: Disk,
+    space: Space,
+    disk: Disk,
     /// Where the disk is written in the order of the guest's flushes.
-    pub(crate) ordered: Option<Ordered>,
-    pub(crate) drain: Drain,
-    pub(crate) background: Background,
-    pub(crate) scrub: Scrub,
-    pub(crate) copies: Copies,
+    ordered: Option<Ordered>,
+    drain: Drain,
+    background: Background,
+    scrub: Scrub,
+    copies: Copies,
     /// Where the scheme asks for it.
-    pub(crate) reissues: Option<Reissues>,
-    pub(crate) io: Io,
+    reissues: Option<Reissues>,
+    io: Io,
     /// Where the backing disk may not know what is allocated.
-    pub(crate) written: Written,
-    pub(crate) alarms: Alarms,
-    pub(crate) gauges: Gauges,
+    written: Written,
+    alarms: Alarms,
+    gauges: Gauges,
 }
 
 impl Engine {
@@ -82,7 +94,7 @@ impl Engine {
         let [frames, _, mirrors] = Level::ALL.map(|level| config.places(level) as u32);
         // Without an SSD there is no name for the volume, and nothing but a checksum would know it.
         let tag = attached.as_ref().map_or(VolumeTag(0), Attached::tag);
-        let (store, recovered, unreadable) = match attached {
+        let (store, recovered, unreadable_at_start) = match attached {
             Some(attached) => {
                 let unreadable = attached.unreadable_blocks;
                 let (store, recovered) = attached.into_store();
@@ -93,10 +105,8 @@ impl Engine {
         let dram = Dram::new(config.block.bytes() as usize, frames);
         let volume_blocks = config.volume_bytes.div_ceil(config.block.bytes());
         let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors, volume_blocks);
-        let mut levels = Levels::new(dram, read_ssd);
-        levels.ssd = store.map(|store| Ssd { store, shelf: Shelf::default() });
-        let store_is_there = levels.ssd.is_some();
-        levels.all_writes_need_places = store_is_there && config.ordered.is_some();
+        let store_is_there = store.is_some();
+        let levels = Levels::new(dram, store, read_ssd, config.ordered.is_some());
         let mut front = build_front(settings, &config, &levels);
         let mut engine = Engine {
             health: Health::default(),
@@ -117,11 +127,10 @@ impl Engine {
             copies: Copies::default(),
             io: Io::default(),
             written: Written::default(),
-            alarms: Alarms::default(),
+            alarms: Alarms { unreadable_at_start, ..Alarms::default() },
             gauges: Gauges::default(),
             config,
         };
-        engine.alarms.unreadable_at_start = unreadable;
         engine.take_over(recovered);
         engine.run();
         engine
@@ -129,8 +138,8 @@ impl Engine {
 
     /// Gives the scheme what was found on the SSD, least recent first.
     fn take_over(&mut self, recovered: Vec<Place>) {
-        let Some(ssd) = &self.levels.ssd else { return };
-        let places = ssd.store.places();
+        let Some(store) = self.levels.store() else { return };
+        let places = store.places();
         for held in recovered.iter().map(|&place| places.held(place)) {
             if held.state == EntryState::Dirty {
                 let start = self.config.block.start_of(held.block);
@@ -237,8 +246,8 @@ impl Engine {
     /// Called now and then (about once a second): what waits for company goes now, what failed is tried
     /// again.
     pub fn tick(&mut self) {
-        if let Some(ssd) = self.levels.ssd.as_mut().filter(|ssd| !ssd.store.is_saved()) {
-            ssd.store.want_commit();
+        if let Some(store) = self.levels.store_mut().filter(|store| !store.is_saved()) {
+            store.want_commit();
         }
         let is_blocked = self.is_blocked();
         self.front.note_starvation(self.io.is_idle(), is_blocked, &self.levels, &self.config);
@@ -254,11 +263,11 @@ impl Engine {
         self.tick_groups();
         self.space.tick();
         if self.background.tick(&self.background_facts())
-            && let Some(ssd) = &mut self.levels.ssd
+            && let Some(store) = self.levels.store_mut()
         {
-            ssd.store.places_mut().mark();
+            store.places_mut().mark();
         }
-        self.scrub.tick(self.levels.ssd.as_ref().map_or(0, |ssd| ssd.shelf.slots()));
+        self.scrub.tick(self.levels.ssd_slots());
         self.fence.resume();
         self.resume_rescue();
         self.disk.marks.flush_wanted = true;
@@ -277,7 +286,7 @@ impl Engine {
 
     /// Whether the journal knows everything; with [`Engine::is_idle`], a stop loses nothing but time.
     pub fn is_saved(&self) -> bool {
-        self.levels.ssd.as_ref().is_none_or(|ssd| ssd.store.is_saved())
+        self.levels.store().is_none_or(|store| store.is_saved())
     }
 
     /// Decisions counted, as replay counts them.
@@ -288,7 +297,7 @@ impl Engine {
     /// What went wrong so far.
     pub fn alarms(&self) -> Alarms {
         Alarms {
-            read_ssd_gone: self.levels.read_ssd.is_gone(),
+            read_ssd_gone: self.levels.read_ssd().is_gone(),
             failed: !self.health.is_well(),
             ssd_failed: self.health.has_failed(DeviceId::Ssd),
             backing_failed: self.health.has_failed(DeviceId::Backing),
@@ -318,8 +327,7 @@ impl Engine {
     pub fn gauges(&self) -> Gauges {
         let Engine { levels, flights, drain, disk, scrub, .. } = self;
         let scheme = &self.front.scheme;
-        let quarantined = levels.ssd.as_ref().map_or(0, |ssd| ssd.store.places().quarantined());
-        let store = levels.ssd.as_ref().map(|ssd| &ssd.store);
+        let store = levels.store();
         let (frames_waited_for, extents_waited_for) = self.space.wanted();
         let reissues = self.reissues.as_ref().map(Reissues::counts).unwrap_or_default();
         Gauges {
@@ -338,20 +346,21 @@ impl Engine {
             cleaned_blocks: drain.cleaned,
             scrubbed_blocks: scrub.scrubbed_blocks,
             scrub_passes: scrub.passes,
-            frames: levels.dram.limit(),
+            frames: levels.frames(),
             frames_waited_for,
             extents: store.map_or(0, VolumeStore::extents),
             retiring_extents: store.map_or(0, |store| store.retiring_extents().0),
             extents_waited_for,
-            quarantined,
-            read_ssd_quarantined: levels.read_ssd.quarantined(),
+            moved_blocks: self.space.moved_blocks(),
+            quarantined: store.map_or(0, |store| store.places().quarantined()),
+            read_ssd_quarantined: levels.read_ssd().quarantined(),
             memory_bytes: self.memory().total_bytes(),
             ..self.gauges
         }
     }
 
     /// Moves on everything that can move.
-    pub(crate) fn run(&mut self) {
+    fn run(&mut self) {
         loop {
             while let Some(block) = self.flights.next_runnable() {
                 // It may have been queued twice: when its last operation ended, and for a new one.
@@ -381,46 +390,21 @@ impl Engine {
     }
 
     /// How far things are durable now.
-    pub(crate) fn durability(&self) -> Durability {
-        let ssd = self.levels.ssd.as_ref();
+    fn durability(&self) -> Durability {
+        let store = self.levels.store();
         Durability {
             is_well: self.health.is_well(),
-            version: ssd.map_or(0, |ssd| ssd.store.places().version()),
-            kept: ssd.map_or(u64::MAX, |ssd| ssd.store.kept_version()),
-            durable: ssd.map_or(u64::MAX, |ssd| ssd.store.durable_version()),
+            version: self.levels.version(),
+            kept: store.map_or(u64::MAX, VolumeStore::kept_version),
+            durable: store.map_or(u64::MAX, VolumeStore::durable_version),
             mark: self.disk.marks.mark(),
             flushed: self.disk.marks.flushed(),
         }
     }
 
     /// Bytes of a block that lie within the volume; the last block may be shorter than the others.
-    pub(crate) fn block_len(&self, block: BlockNo) -> usize {
+    fn block_len(&self, block: BlockNo) -> usize {
         let size = self.config.block;
         (self.config.volume_bytes - size.start_of(block)).min(size.bytes()) as usize
-    }
-}
-
-/// Whoever has several engines may divide a host's levels between them: within each one's first share, or within
-/// [`EngineConfig::largest_share`] as far as there are frames and extents that are nobody's.
-impl Tenant for Engine {
-    fn quota(&self) -> Quota {
-        self.front.scheme.quota()
-    }
-
-    fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.front.scheme.sizing().map(|sizing| sizing.demand(points))
-    }
-
-    fn resize(&mut self, quota: Quota) {
-        match self.config.largest_share {
-            Some(largest) => self.set_share(quota, largest),
-            None => {
-                let quota = quota.map(|level, blocks| blocks.min(self.config.share.of(level)));
-                let quota = self.front.used(quota);
-                let effects = self.front.resize(quota);
-                self.take_background(effects);
-            }
-        }
-        self.run();
     }
 }

@@ -9,16 +9,10 @@
 use lode_policy::{Quota, Scheme, Settings};
 use lode_types::{BlockNo, Level};
 
-use crate::config::EngineConfig;
-use crate::engine::Engine;
-use crate::flight::{AccessKind, BlockOp, Flight, Place, SsdCopy};
-use crate::grow::most_bytes;
+use super::Engine;
+use crate::flight::{BlockOp, Place, SsdCopy};
 use crate::reissue::Reissues;
-use crate::shelf::Shelf;
 use crate::switch::{Holder, Switch, build_front, info_of, used};
-
-/// Bytes of memory of a dirty block on its way out at most: its flight, in tables that double.
-const MOST_LEAVING_BYTES: u64 = 704;
 
 impl Engine {
     /// Another scheme, or the same with other settings, decides from now on, with the share that the volume has of the levels
@@ -56,7 +50,7 @@ impl Engine {
 
     /// What it gets of a share that the host wants for it: of levels that its scheme uses, or the one to come. What there is of
     /// the read SSD was divided at the start, and stays.
-    pub(crate) fn share_to_have(&self, share: Quota) -> Quota {
+    pub(super) fn share_to_have(&self, share: Quota) -> Quota {
         let to_come = self.switch.as_ref().map_or(&[][..], |switch| info_of(&switch.settings).levels);
         share.map(|level, blocks| match level {
             Level::ReadSsd => blocks,
@@ -70,7 +64,7 @@ impl Engine {
     }
 
     /// Lets the new scheme begin, if there is one and it can.
-    pub(crate) fn drive_switch(&mut self) {
+    pub(super) fn drive_switch(&mut self) {
         if self.switch.is_none() {
             return;
         }
@@ -111,7 +105,7 @@ impl Engine {
     }
 
     /// As much of a share as the scheme that decides can be given.
-    pub(crate) fn within_reach(&self, share: Quota) -> Quota {
+    pub(super) fn within_reach(&self, share: Quota) -> Quota {
         match self.switch.as_ref().and_then(|switch| switch.largest_before) {
             Some(largest) => share.map(|level, blocks| blocks.min(largest.of(level))),
             None => share,
@@ -128,8 +122,7 @@ impl Engine {
 
     /// DRAM and the read SSD hold no more than what is with blocks in flight, or stands in for a copy.
     fn empty_fast_levels(&mut self) {
-        self.levels.dram.empty_slots();
-        self.levels.read_ssd.empty_slots();
+        self.levels.empty_fast_slots();
         for flight in self.flights.all_mut() {
             flight.set_slot(Level::Dram, None);
             flight.set_slot(Level::ReadSsd, None);
@@ -138,7 +131,7 @@ impl Engine {
 
     /// Gives the scheme what is on the SSD, least recent first. What it has no room for is given up, a dirty block by way of the
     /// backing disk.
-    pub(crate) fn hand_over(&mut self, blocks: Vec<(BlockNo, Holder)>) {
+    pub(super) fn hand_over(&mut self, blocks: Vec<(BlockNo, Holder)>) {
         let capacity = self.front.scheme.quota().ssd_blocks as usize;
         let excess = blocks.len().saturating_sub(capacity);
         for (i, (block, holder)) in blocks.into_iter().enumerate() {
@@ -151,16 +144,12 @@ impl Engine {
                 self.note_dirty_slot(block, slot.filter(|_| dirty));
             }
             match (holder, slot) {
-                (Holder::Settled(place), Some(slot)) => self.shelf().settle(slot, place),
+                (Holder::Settled(place), Some(slot)) => self.levels.settle_place(slot, place),
                 (Holder::Settled(place), None) => self.take_off_ssd(block, place, dirty),
                 (Holder::InFlight { .. }, Some(slot)) => self.assign(block, Level::Ssd, slot),
                 (Holder::InFlight { .. }, None) => self.push_op(block, BlockOp::Evict(Level::Ssd)),
             }
         }
-    }
-
-    fn shelf(&mut self) -> &mut Shelf {
-        &mut self.levels.ssd.as_mut().expect("something is on an SSD").shelf
     }
 
     /// A block that the scheme does not take over leaves the SSD.
@@ -177,11 +166,9 @@ impl Engine {
     /// Blocks that have a slot on the SSD, which they lose, least recent first. Those in flight are the most recent ones, in an
     /// order that is the same in every run.
     fn blocks_on_ssd(&mut self) -> Vec<(BlockNo, Holder)> {
-        let Some(ssd) = &mut self.levels.ssd else { return Vec::new() };
-        let shelf = std::mem::take(&mut ssd.shelf);
-        let places = ssd.store.places();
-        let mut settled: Vec<Place> = shelf.iter().map(|(_, place)| place).collect();
-        settled.sort_unstable_by_key(|&place| (places.era(place), place));
+        let settled = self.levels.take_places();
+        let Some(store) = self.levels.store() else { return Vec::new() };
+        let places = store.places();
         let mut blocks = Vec::with_capacity(settled.len() + self.flights.len());
         blocks.extend(settled.into_iter().map(|place| (places.held(place).block, Holder::Settled(place))));
         for (block, flight) in self.flights.all_with_blocks_mut() {
@@ -203,42 +190,5 @@ impl Engine {
         self.background.forget_slots();
         self.scrub.forget_slots();
         self.space.forget_slots();
-    }
-}
-
-impl EngineConfig {
-    /// Bytes of memory that a switch to these settings takes at most while it lasts, beside what the volume takes anyway, when it
-    /// has so many dirty blocks: what the new scheme knows while the one before is still there, lists of the blocks on the SSD,
-    /// and what is known of each dirty block on its way to the backing disk, because the new scheme may keep none.
-    pub fn most_switch_memory_bytes(&self, settings: &Settings, dirty_blocks: u64) -> u64 {
-        let largest = EngineConfig { share: self.largest_share.unwrap_or(self.share), ..*self };
-        let volume_blocks = self.volume_bytes.div_ceil(self.block.bytes());
-        let places = largest.places(Level::Ssd) + largest.spare_ssd_places();
-        let of_place = size_of::<(BlockNo, Holder)>() + size_of::<Place>();
-        let scheme_bytes =
-            lode_policy::most_memory_bytes(settings, largest.share, largest.share, volume_blocks);
-        let leaving_bytes = dirty_blocks.saturating_mul(MOST_LEAVING_BYTES);
-        scheme_bytes.saturating_add(places * of_place as u64 + most_bytes::<u32>(places) + leaving_bytes)
-    }
-}
-
-impl Flight {
-    /// Whether the copy on the SSD will be newer than the backing disk when all operations are over and nothing has failed.
-    /// What is so then the places say; a scheme that was told otherwise finds out as after a cleaning that failed.
-    fn will_be_dirty(&self, is_dirty: bool) -> bool {
-        self.ops().fold(is_dirty, |is_dirty, op| match op {
-            BlockOp::Access(access) => match access.kind {
-                AccessKind::Read { .. } => is_dirty,
-                AccessKind::WriteBack { .. } => true,
-                AccessKind::WriteThrough { .. } | AccessKind::WriteAround => false,
-            },
-            BlockOp::Clean { .. } | BlockOp::Evict(Level::Ssd) | BlockOp::Repair | BlockOp::Settle => false,
-            BlockOp::Evict(_)
-            | BlockOp::Copy { .. }
-            | BlockOp::Move
-            | BlockOp::Scrub
-            | BlockOp::Capture
-            | BlockOp::Hold => is_dirty,
-        })
     }
 }

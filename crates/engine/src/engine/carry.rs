@@ -4,18 +4,18 @@
 use lode_policy::Scheme;
 use lode_types::{BlockNo, Buf, Bytes, Level, MediaError, planted};
 
+use super::Engine;
 use crate::command::DeviceId;
-use crate::engine::Engine;
 use crate::flight::{
-    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Damage, Facts, Fill, Flight, Gate, Input, Next, Place,
-    Put, RequestSlice, SsdCopy, Stage,
+    AccessKind, Act, BlockAccess, BlockOp, CopyAt, Damage, Facts, Fill, Flight, Input, Next, Place, Put,
+    RequestSlice, SsdCopy, Stage,
 };
 use crate::guest::GuestError;
 use crate::io::{Find, Owner, Want};
 
 /// Bytes of a block that were just read and are as they should be, with zeroes up to a whole block.
 #[derive(Debug, Default)]
-pub(crate) enum AtHand {
+pub(super) enum AtHand {
     #[default]
     Nothing,
     /// To put a guest's bytes into.
@@ -32,8 +32,8 @@ impl AtHand {
 
 impl Engine {
     /// What is true of the world for this flight.
-    pub(crate) fn facts(&self, block: BlockNo, flight: &Flight) -> Facts {
-        let store = self.levels.ssd.as_ref().map(|ssd| &ssd.store);
+    pub(super) fn facts(&self, block: BlockNo, flight: &Flight) -> Facts {
+        let store = self.levels.store();
         let retiring_from = store.and_then(|store| store.retiring_from());
         let is_recorded =
             |place| store.is_some_and(|store| store.places().recorded_at(place) <= store.durable_version());
@@ -51,12 +51,12 @@ impl Engine {
             leaves_extent: self.health.is_well()
                 && retiring_from
                     .is_some_and(|first| flight.copy().whole().is_some_and(|place| place >= first)),
-            is_read_ssd_gone: self.levels.read_ssd.is_gone(),
+            is_read_ssd_gone: self.levels.read_ssd().is_gone(),
         }
     }
 
     /// Tells a block in flight what happened, and carries out what follows.
-    pub(crate) fn advance(&mut self, block: BlockNo, input: Input, mut at_hand: AtHand) {
+    pub(super) fn advance(&mut self, block: BlockNo, input: Input, mut at_hand: AtHand) {
         let mut input = Some(input);
         while let Some(happened) = input {
             let facts = self.facts(block, self.flights.of(block));
@@ -90,21 +90,21 @@ impl Engine {
         }
         if next.deliver {
             let frame = self.flights.of(block).frame();
-            let bytes = at_hand.shared().or_else(|| Some(self.levels.dram.bytes(frame?)));
+            let bytes = at_hand.shared().or_else(|| Some(self.levels.frame_bytes(frame?)));
             let slice = slice.expect("a read is at the head");
             self.requests.deliver(block, &slice, bytes.expect("its bytes are there"));
         }
         if next.capture {
             let frame = self.flights.of(block).frame();
-            let bytes = at_hand.shared().or_else(|| Some(self.levels.dram.bytes(frame?)));
+            let bytes = at_hand.shared().or_else(|| Some(self.levels.frame_bytes(frame?)));
             let bytes = bytes.expect("its bytes are there").clone();
             self.captured(block, bytes);
         }
         if let Some(frame) = next.free_frame {
-            self.levels.dram.release(frame);
+            self.levels.release_frame(frame);
         }
         if let Some(place) = next.free_mirror {
-            self.levels.read_ssd.release(place);
+            self.levels.release_mirror(place);
         }
         if let Some(fill) = next.fill_frame {
             self.fill_frame(block, fill, at_hand);
@@ -131,15 +131,8 @@ impl Engine {
             Act::WriteReadSsd => self.write_read_ssd(block),
             Act::WriteBacking => self.write_backing(block),
             Act::AwaitGate(gate) => {
-                let store = &self.levels.ssd.as_ref().expect("what waits for the journal has one").store;
                 let place = self.flights.of(block).copy().place();
-                let version = match (gate, place) {
-                    (Gate::OwnRecord, Some(_)) if planted("gate-of-another-version") => {
-                        store.durable_version()
-                    }
-                    (Gate::OwnRecord, Some(place)) => store.places().recorded_at(place),
-                    _ => store.places().version(),
-                };
+                let version = self.levels.version_at(gate, place);
                 return self.await_version(block, version);
             }
             Act::WriteBack => {
@@ -156,13 +149,12 @@ impl Engine {
                 assert!(stays != (copy == SsdCopy::None), "a copy that goes is not the block's any more");
                 self.drain.cleaned += u64::from(stays);
                 let is_well = self.health.is_well();
-                let places = self.levels.places();
                 if !is_well {
                     // The journal takes nothing any more.
-                    places.clean_unrecorded(place);
+                    self.levels.places().clean_unrecorded(place);
                     return Some(Input::NeverDurable);
                 }
-                let version = if stays { places.clean(place) } else { places.give_up_dirty(place) };
+                let version = self.levels.written_back(place, stays);
                 return self.await_version(block, version);
             }
             Act::AwaitTurn => {
@@ -173,7 +165,7 @@ impl Engine {
             }
             Act::AwaitPlace(level) => {
                 let flight = self.flights.of_mut(block);
-                let in_frame = |frame| self.levels.dram.bytes(frame);
+                let in_frame = |frame| self.levels.frame_bytes(frame);
                 let bytes = at_hand.shared().or_else(|| flight.frame().map(in_frame)).cloned();
                 flight.set_bytes(bytes);
                 self.copies.wait_for_place(block, level);
@@ -184,7 +176,7 @@ impl Engine {
     }
 
     /// A copy was found damaged: it is not used again, and an operator hears of it.
-    pub(crate) fn note_damage(&mut self, block: BlockNo, damage: Damage) {
+    pub(super) fn note_damage(&mut self, block: BlockNo, damage: Damage) {
         self.levels.note_damage(damage);
         self.flights.note_damage(block);
         self.alarms.note_damage(damage);
@@ -256,19 +248,10 @@ impl Engine {
     }
 
     /// Notes a new copy on the SSD. Returns its version.
-    pub(crate) fn put_on_ssd(&mut self, block: BlockNo, put: Put) -> u64 {
-        let Put { place, crc, dirty, old } = put;
-        let is_unstable = self.disk.marks.is_unstable(block);
-        let places = self.levels.places();
-        // A clean copy that is moved stays what it was.
-        let clean = old.filter(|&old| !places.is_dirty(old));
-        let volatile = !planted("unflushed-copy-recorded")
-            && !dirty
-            && clean.map_or(is_unstable, |old| places.is_volatile(old));
-        places.put(place, block, crc, dirty, volatile, old);
-        let version = places.version();
-        if volatile {
-            self.disk.marks.remember_volatile(place, version);
+    pub(super) fn put_on_ssd(&mut self, block: BlockNo, put: Put) -> u64 {
+        let (version, is_volatile) = self.levels.put(block, put, self.disk.marks.is_unstable(block));
+        if is_volatile {
+            self.disk.marks.remember_volatile(put.place, version);
         }
         version
     }
@@ -285,12 +268,12 @@ impl Engine {
             }
             _ => at_hand.shared().expect("what fills a frame was read").clone(),
         };
-        let frame = self.levels.dram.store_reserved(block, bytes);
+        let frame = self.levels.fill_frame(block, bytes);
         flight.fill(fill, frame);
     }
 
     /// Reads the block's bytes from a device.
-    pub(crate) fn fetch(&mut self, block: BlockNo, copy: CopyAt, owner: Owner) {
+    pub(super) fn fetch(&mut self, block: BlockNo, copy: CopyAt, owner: Owner) {
         let (device, offset_bytes, len) = match copy {
             CopyAt::Backing => (DeviceId::Backing, self.config.block.start_of(block), self.block_len(block)),
             copy => {
@@ -306,7 +289,7 @@ impl Engine {
     fn to_find(&self, block: BlockNo, copy: CopyAt) -> Option<Find> {
         let flight = self.flights.of(block);
         let place = flight.copy().place().filter(|_| self.config.ssd_is_pair && copy == CopyAt::Ssd)?;
-        let held = self.levels.ssd.as_ref()?.store.places().held(place);
+        let held = self.levels.store()?.places().held(place);
         let every_copy = matches!(flight.ops().next(), Some(BlockOp::Scrub));
         Some(Find { block, crc: held.crc, every_copy })
     }
@@ -319,7 +302,7 @@ impl Engine {
         let old = match (std::mem::take(at_hand), flight.frame()) {
             _ if slice.len as usize == whole => None,
             (AtHand::Old(old), _) => Some(old),
-            (_, frame) => frame.map(|frame| Buf::copy_of(self.levels.dram.bytes(frame))),
+            (_, frame) => frame.map(|frame| Buf::copy_of(self.levels.frame_bytes(frame))),
         };
         flight.set_bytes(Some(self.requests.whole_block(&slice, whole, old)));
     }
@@ -330,18 +313,14 @@ impl Engine {
         let data = flight.take_bytes().or_else(|| at_hand.shared().cloned());
         let data = data.expect("what is written is there");
         let is_copy = flight.access().is_none();
-        let places = self.levels.places();
-        if is_copy {
-            places.reserve();
-        }
-        let place = places.take_reserved();
+        let place = if is_copy { self.levels.take_place() } else { self.levels.take_reserved_place() };
         let crc = self.want_ssd_write(block, place, data, Owner::Block(block));
         self.flights.of_mut(block).writes_to(place, crc);
     }
 
     /// Wants a block written to a place of the SSD. Gives its checksum.
-    pub(crate) fn want_ssd_write(&mut self, block: BlockNo, place: Place, data: Bytes, owner: Owner) -> u32 {
-        let store = &self.levels.ssd.as_ref().expect("a place is on an SSD").store;
+    pub(super) fn want_ssd_write(&mut self, block: BlockNo, place: Place, data: Bytes, owner: Owner) -> u32 {
+        let store = self.levels.store().expect("a place is on an SSD");
         let crc = store.places().checksum(block, &data);
         let offset_bytes = store.offset(place);
         let (device, len) = (DeviceId::Ssd, data.len());
@@ -352,19 +331,10 @@ impl Engine {
     fn write_read_ssd(&mut self, block: BlockNo) {
         let flight = self.flights.of_mut(block);
         let data = flight.take_bytes().expect("what is copied is there");
-        let read_ssd = &mut self.levels.read_ssd;
-        let place = read_ssd.take().expect("a free place was seen");
-        let crc = read_ssd.checksum(block, &data);
+        let (place, crc, offset_bytes) = self.levels.take_mirror(block, &data);
         flight.writes_to(place, crc);
-        let (offset_bytes, owner) = (read_ssd.offset(place), Owner::Block(block));
-        self.io.want(Want {
-            device: DeviceId::ReadSsd,
-            offset_bytes,
-            len: data.len(),
-            data: Some(data),
-            owner,
-            find: None,
-        });
+        let (device, len, owner) = (DeviceId::ReadSsd, data.len(), Owner::Block(block));
+        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None });
     }
 
     /// Whether a part of a block begins and ends between sectors; the volume's last one may be short.
@@ -401,13 +371,13 @@ impl Engine {
     }
 
     /// A command for the operation at the head of a block's queue has ended.
-    pub(crate) fn block_command_ended(&mut self, block: BlockNo, result: Result<(), MediaError>, data: Buf) {
+    pub(super) fn block_command_ended(&mut self, block: BlockNo, result: Result<(), MediaError>, data: Buf) {
         let Some(flight) = self.flights.get(block) else { return };
         let written = Input::Written(result.map_err(GuestError::from));
         match flight.stage() {
             Stage::Read(copy) => {
                 let is_merge = flight.access().is_some_and(BlockAccess::is_write);
-                let intact = self.is_intact(block, copy, result, data.as_slice());
+                let intact = self.levels.is_intact(copy, flight, result, data.as_slice());
                 let whole = self.config.block.bytes() as usize;
                 let at_hand = match (intact, is_merge) {
                     (false, _) => AtHand::Nothing,
@@ -417,12 +387,8 @@ impl Engine {
                 self.advance(block, Input::Read { intact }, at_hand);
             }
             Stage::WriteReadSsd => {
-                let (place, crc) = flight.next_place().expect("a write has a place");
-                self.levels.read_ssd.note(result);
-                match result {
-                    Ok(()) => self.levels.read_ssd.put(place, block, crc),
-                    Err(_) => self.levels.read_ssd.quarantine(),
-                }
+                let at = flight.next_place().expect("a write has a place");
+                self.levels.mirror_written(block, at, result);
                 self.advance(block, written, AtHand::Nothing);
             }
             Stage::WriteBacking => {
@@ -430,28 +396,6 @@ impl Engine {
                 self.advance(block, written, AtHand::Nothing);
             }
             _ => self.advance(block, written, AtHand::Nothing),
-        }
-    }
-
-    /// Whether what was read of a copy is what it should be.
-    pub(crate) fn is_intact(
-        &mut self,
-        block: BlockNo,
-        copy: CopyAt,
-        result: Result<(), MediaError>,
-        data: &[u8],
-    ) -> bool {
-        let flight = self.flights.of(block);
-        match (copy, flight.copy().place(), flight.mirror(), &self.levels.ssd) {
-            (CopyAt::Ssd, Some(place), _, Some(ssd)) => {
-                result.is_ok()
-                    && (ssd.store.places().is_intact(place, data) || planted("damaged-bytes-served"))
-            }
-            (CopyAt::ReadSsd, _, Some(place), _) => {
-                self.levels.read_ssd.note(result);
-                result.is_ok() && self.levels.read_ssd.is_intact(place, data)
-            }
-            _ => result.is_ok(),
         }
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use lode_policy::{CopySource, Effect, Scheme, Slot};
 use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Direction, Level, Origin, blocks_of, planted};
 
+use super::Engine;
 use crate::disk::RangeKind;
-use crate::engine::Engine;
-use crate::flight::{BlockAccess, BlockOp, Flight, PartEnd, RequestSlice, Reserved, Stage};
+use crate::flight::{AccessKind, BlockAccess, BlockOp, Flight, PartEnd, RequestSlice, Reserved, Stage};
 use crate::front::{Admission, Decided};
 use crate::guest::{GuestError, GuestOp, Served};
 use crate::waiting::{Taken, Waiting};
@@ -17,7 +17,7 @@ const AT_ONCE: PartEnd = PartEnd::Served(Served::Dram);
 
 impl Engine {
     /// Decides the next waiting request for which there is room. True: one was taken.
-    pub(crate) fn admit_next(&mut self) -> bool {
+    pub(super) fn admit_next(&mut self) -> bool {
         self.shrink_for_bad_places();
         if self.front.is_empty() {
             return false;
@@ -41,7 +41,7 @@ impl Engine {
     }
 
     /// Whether a request waits for room, or for what is dirty to become less.
-    pub(crate) fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         !self.front.is_empty() && self.front.is_blocked(&self.levels, &self.config, &self.admission())
     }
 
@@ -165,7 +165,7 @@ impl Engine {
     }
 
     /// Whoever wants it durable at once waits for it; of the others nobody knows better.
-    pub(crate) fn origin_of(&self, request: usize) -> Origin {
+    pub(super) fn origin_of(&self, request: usize) -> Origin {
         Origin::UNKNOWN.with_sync(self.requests.is_durable(request))
     }
 
@@ -190,8 +190,8 @@ impl Engine {
         }
         // It may have taken the frame along.
         let in_flight = || self.flights.get(block).and_then(Flight::frame);
-        let Some(frame) = self.levels.dram.peek(*slot).or_else(in_flight) else { return false };
-        self.requests.deliver(block, &slice, self.levels.dram.bytes(frame));
+        let Some(frame) = self.levels.frame_in(*slot).or_else(in_flight) else { return false };
+        self.requests.deliver(block, &slice, self.levels.frame_bytes(frame));
         self.end_part(slice.request, AT_ONCE);
         true
     }
@@ -207,6 +207,16 @@ impl Engine {
         let (kind, wants) = self.by_way_of_groups(block, kind, wants);
         let reserved = self.levels.reserve(Reserved { place: wants.place && self.health.is_well(), ..wants });
         self.push_op(block, BlockOp::Access(BlockAccess { slice, kind, reserved }));
+    }
+
+    /// What a write amounts to, and what is to be set aside for it.
+    fn past_ssd(&self, kind: AccessKind, wants: Reserved) -> (AccessKind, Reserved) {
+        match kind {
+            AccessKind::WriteBack { .. } if self.writes_around => {
+                (AccessKind::WriteAround, Reserved::default())
+            }
+            kind => (kind, wants),
+        }
     }
 
     /// What one effect of an access means for the slots of its block, or for other blocks.
@@ -225,13 +235,13 @@ impl Engine {
     }
 
     /// Carries out what no guest asked for. `effects` is the front's own list, which it takes back.
-    pub(crate) fn take_background(&mut self, effects: Vec<Effect>) {
+    pub(super) fn take_background(&mut self, effects: Vec<Effect>) {
         effects.iter().for_each(|effect| self.apply_to_others(effect));
         self.front.give_back(effects);
     }
 
     /// Carries out an effect on a block other than the one accessed.
-    pub(crate) fn apply_to_others(&mut self, effect: &Effect) {
+    pub(super) fn apply_to_others(&mut self, effect: &Effect) {
         match *effect {
             Effect::Evict { level: Level::Ssd, slot, block, .. } => {
                 self.release(block, Level::Ssd, slot);
@@ -262,14 +272,14 @@ impl Engine {
     }
 
     /// Brings a copy that the scheme speaks of from its slot to the block's flight.
-    pub(crate) fn claim(&mut self, block: BlockNo, level: Level, slot: Slot) {
+    pub(super) fn claim(&mut self, block: BlockNo, level: Level, slot: Slot) {
         self.enter(block);
         self.note_claimed(block, level);
         self.levels.claim(self.flights.of_mut(block), level, slot);
     }
 
     /// The block will have a copy in this slot.
-    pub(crate) fn assign(&mut self, block: BlockNo, level: Level, slot: Slot) {
+    pub(super) fn assign(&mut self, block: BlockNo, level: Level, slot: Slot) {
         self.enter(block).set_slot(level, Some(slot));
     }
 
@@ -282,7 +292,7 @@ impl Engine {
     /// The block's flight. A new one waits if a trim or zeroing has hold of its block, and brings along all copies that a
     /// scheme with mirrors has of the block, because each may have to stand in for another one. The decisions run ahead, so
     /// that a slot may still have what was there before.
-    pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
+    pub(super) fn enter(&mut self, block: BlockNo) -> &mut Flight {
         if self.flights.contains(block) {
             return self.flights.of_mut(block);
         }
@@ -304,7 +314,7 @@ impl Engine {
         flight
     }
 
-    pub(crate) fn push_op(&mut self, block: BlockNo, op: BlockOp) {
+    pub(super) fn push_op(&mut self, block: BlockNo, op: BlockOp) {
         let flight = self.enter(block);
         let is_head = flight.push(op);
         let is_copy_waited_for = flight.stage() == Stage::Turn && flight.is_waited_for();
@@ -316,7 +326,7 @@ impl Engine {
     }
 
     /// One part of a request is done.
-    pub(crate) fn end_part(&mut self, request: usize, end: PartEnd) {
+    pub(super) fn end_part(&mut self, request: usize, end: PartEnd) {
         let now = self.durability();
         self.requests.end_part(request, end, &now);
     }

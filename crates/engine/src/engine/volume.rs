@@ -11,16 +11,16 @@
 
 use std::ops::Range;
 
-use lode_store::{Distrust, Metadata, Progress};
+use lode_store::{Distrust, Metadata, Output, Progress, VolumeStore};
 use lode_types::{BlockNo, Buf, Bytes, Level, MediaError, planted};
 
-use crate::carry::AtHand;
+use super::Engine;
+use super::carry::AtHand;
 use crate::command::{CommandKind, DeviceId};
 use crate::disk::{JobBlockId, MAX_JOBS, Marks, RangeNext};
-use crate::engine::Engine;
 use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
 use crate::guest::{GuestError, Served};
-use crate::io::{Owner, Want};
+use crate::io::{Io, Owner, Want};
 use crate::ordered::Ordered;
 
 /// Part of the reserve of the SSD's places that copies leave to guests.
@@ -29,7 +29,7 @@ const LEFT_TO_GUESTS: u32 = 2;
 /// Write-backs.
 impl Engine {
     /// Starts write-backs while there are any and not too many are under way.
-    pub(crate) fn drive_destage(&mut self) {
+    pub(super) fn drive_destage(&mut self) {
         let is_polite = self.background.is_polite(self.blocks_to_clean()) && !self.is_blocked();
         let most_jobs = if is_polite { 1 } else { MAX_JOBS };
         while let Some(blocks) = self.disk.destage.begin_job(most_jobs) {
@@ -44,7 +44,7 @@ impl Engine {
         let flight = self.flights.of(block);
         match (flight.source(CopyAt::Dram), flight.frame()) {
             (Some(CopyAt::Dram), Some(frame)) => {
-                let data = self.levels.dram.bytes(frame).slice(..len);
+                let data = self.levels.frame_bytes(frame).slice(..len);
                 self.was_read_for_write_back(at, Some(data));
             }
             (Some(copy @ (CopyAt::ReadSsd | CopyAt::Ssd)), _) => {
@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// A read or write of a block that is written back has ended.
-    pub(crate) fn destage_command_ended(
+    pub(super) fn destage_command_ended(
         &mut self,
         at: JobBlockId,
         result: Result<(), MediaError>,
@@ -75,7 +75,9 @@ impl Engine {
     ) {
         match self.disk.destage.command_ended(at) {
             None => {}
-            Some((block, Some(copy))) if self.is_intact(block, copy, result, data.as_slice()) => {
+            Some((block, Some(copy)))
+                if self.levels.is_intact(copy, self.flights.of(block), result, data.as_slice()) =>
+            {
                 let data = data.freeze().slice(..self.block_len(block));
                 self.was_read_for_write_back(at, Some(data));
             }
@@ -124,7 +126,7 @@ impl Engine {
     }
 
     /// Flushes the backing disk if anybody waits for it.
-    pub(crate) fn drive_backing(&mut self) {
+    pub(super) fn drive_backing(&mut self) {
         self.disk.marks.flush_wanted |= self.wants_flush();
         let waited_for = self.requests.mark_waited_for().max(self.group_mark_waited_for());
         if self.disk.begin_flush(waited_for) {
@@ -134,11 +136,11 @@ impl Engine {
 
     /// The backing disk was flushed: what it now holds for good leaves the SSD, or is clean there, as soon as the journal
     /// says so.
-    pub(crate) fn backing_flushed(&mut self) {
+    pub(super) fn backing_flushed(&mut self) {
         let stable = self.disk.marks.flush_done();
-        if let Some(ssd) = &mut self.levels.ssd {
+        if let Some(store) = self.levels.store_mut() {
             for (place, version) in stable {
-                ssd.store.places_mut().make_known(place, version);
+                store.places_mut().make_known(place, version);
             }
         }
         for block in self.disk.destage.take_flushed(self.disk.marks.flushed()) {
@@ -153,26 +155,26 @@ impl Engine {
 /// The journal.
 impl Engine {
     /// Commits the journal if anybody waits for it or space runs short.
-    pub(crate) fn drive_journal(&mut self) {
+    pub(super) fn drive_journal(&mut self) {
         let waits = [self.requests.version_waited_for(), self.flights.version_waited_for()];
         let durable_wanted = waits.into_iter().fold(self.disk.version_waited_for(), u64::max);
         let durable_wanted = durable_wanted.max(self.group_version_waited_for());
         let kept_wanted = self.requests.kept_waited_for();
         let pressed = self.is_blocked() || self.copies.wants_places();
-        if let Some(ssd) = &mut self.levels.ssd {
-            if pressed && ssd.store.places().waiting() > 0 && !planted("pressure-without-commit") {
-                ssd.store.want_commit();
+        if let Some(store) = self.levels.store_mut() {
+            if pressed && store.places().waiting() > 0 && !planted("pressure-without-commit") {
+                store.want_commit();
             }
-            ssd.store.commit(durable_wanted, kept_wanted);
-            ssd.carry_out(&mut self.io);
+            store.commit(durable_wanted, kept_wanted);
+            carry_out(store, &mut self.io);
         }
     }
 
     /// A write or flush of the volume store is done.
-    pub(crate) fn metadata_written(&mut self, what: Metadata) {
-        let Some(ssd) = &mut self.levels.ssd else { return };
-        let progress = ssd.store.done(what);
-        ssd.carry_out(&mut self.io);
+    pub(super) fn metadata_written(&mut self, what: Metadata) {
+        let Some(store) = self.levels.store_mut() else { return };
+        let progress = store.done(what);
+        carry_out(store, &mut self.io);
         match progress {
             Progress::None => {}
             Progress::Kept => {
@@ -198,10 +200,29 @@ impl Engine {
     }
 }
 
+/// Makes commands of what the store wants written and flushed.
+fn carry_out(store: &mut VolumeStore, io: &mut Io) {
+    while let Some(output) = store.next_output() {
+        match output {
+            Output::Write { what, offset_bytes, buf } => io.want(Want {
+                device: DeviceId::Ssd,
+                offset_bytes,
+                len: buf.len(),
+                data: Some(buf.freeze()),
+                owner: Owner::Metadata(what),
+                find: None,
+            }),
+            Output::Flush { what } => {
+                io.command(DeviceId::Ssd, CommandKind::Flush, Owner::Metadata(what));
+            }
+        }
+    }
+}
+
 /// Trims and zeroings.
 impl Engine {
     /// Takes the range operation on where it can go on by itself.
-    pub(crate) fn drive_range(&mut self) {
+    pub(super) fn drive_range(&mut self) {
         let now = self.durability();
         let is_busy = self.ordered.as_ref().is_some_and(Ordered::is_busy) && !planted("zeroes-past-groups");
         if let Some(range) = &mut self.disk.range {
@@ -216,7 +237,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn range_command_ended(&mut self, result: Result<(), MediaError>) {
+    pub(super) fn range_command_ended(&mut self, result: Result<(), MediaError>) {
         let Some(range) = &mut self.disk.range else { return };
         self.disk.marks.wrote_range(range.blocks.clone());
         let has_copy =
@@ -260,7 +281,7 @@ impl Engine {
     }
 
     /// The bytes of these blocks within the volume.
-    pub(crate) fn bytes_of(&self, blocks: &Range<BlockNo>) -> Range<u64> {
+    pub(super) fn bytes_of(&self, blocks: &Range<BlockNo>) -> Range<u64> {
         let size = self.config.block;
         size.start_of(blocks.start)..size.start_of(blocks.end).min(self.config.volume_bytes)
     }
@@ -288,7 +309,7 @@ impl Engine {
 impl Engine {
     /// Starts copies while there is a turn for them, and gives places to those that wait for one: those that DRAM is the
     /// source of do so at once. Giving one up makes a turn.
-    pub(crate) fn drive_copies(&mut self) {
+    pub(super) fn drive_copies(&mut self) {
         loop {
             while let Some(block) = self.copies.next_turn(|block| is_waited_for(self.flights.get(block))) {
                 self.advance(block, Input::Proceed, AtHand::Nothing);
@@ -317,7 +338,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn give_up_copies(&mut self, to: Level) {
+    pub(super) fn give_up_copies(&mut self, to: Level) {
         for block in self.copies.give_up(to) {
             self.advance(block, Input::GivenUp, AtHand::Nothing);
         }
@@ -329,13 +350,13 @@ impl Engine {
             Level::Dram => 0,
             Level::Ssd if !self.health.is_well() => 0,
             Level::Ssd => self.levels.available_places(),
-            Level::ReadSsd => self.levels.read_ssd.available(),
+            Level::ReadSsd => self.levels.available_mirrors(),
         }
     }
 
     /// Whether copies wait in vain for a place: nothing can make one, or too many places failed.
     fn is_hopeless(&self, level: Level) -> bool {
-        let read_ssd = &self.levels.read_ssd;
+        let read_ssd = self.levels.read_ssd();
         let is_worn = || read_ssd.quarantined() > self.config.reserve_of(level) / 2;
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
         // Places come free when the group is over, those of copies beside dirty ones as well, and it may wait for this copy.
@@ -358,7 +379,7 @@ impl Engine {
             return;
         }
         match device {
-            DeviceId::Ssd if self.levels.ssd.is_some() => self.fail_ssd(),
+            DeviceId::Ssd if self.levels.store().is_some() => self.fail_ssd(),
             DeviceId::Backing => self.fail_backing(),
             // What it was to keep may be lost.
             DeviceId::Redo if self.ordered.is_some() => self.fail_backing(),
@@ -374,16 +395,16 @@ impl Engine {
     }
 
     /// The SSD failed, and not only a place of it.
-    pub(crate) fn fail_ssd(&mut self) {
+    pub(super) fn fail_ssd(&mut self) {
         self.health.ssd_failed();
-        if let Some(ssd) = &mut self.levels.ssd {
-            ssd.store.places_mut().note_journal_failed();
+        if let Some(store) = self.levels.store_mut() {
+            store.places_mut().note_journal_failed();
         }
         self.end_durability();
     }
 
     /// What the backing disk was told to keep may be lost: nothing more is brought to it.
-    pub(crate) fn fail_backing(&mut self) {
+    pub(super) fn fail_backing(&mut self) {
         if planted("backing-failure-told-once") {
             self.disk.marks = Marks::default();
             return self.end_durability();
@@ -437,7 +458,7 @@ impl Engine {
     }
 
     /// Goes on with what was left.
-    pub(crate) fn resume_rescue(&mut self) {
+    pub(super) fn resume_rescue(&mut self) {
         if self.health.is_rescue_on() && self.drain_left().is_none() && self.is_rescuing() {
             self.drain_up_to(u64::MAX);
         }

@@ -4,8 +4,8 @@ use lode_policy::request_oriented::{CompletionVerdict, Device, WriteId};
 use lode_policy::{Effect, Scheme};
 use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of, planted};
 
-use crate::carry::AtHand;
-use crate::engine::Engine;
+use super::Engine;
+use super::carry::AtHand;
 use crate::flight::{BlockOp, Flight, Input, RequestSlice, SsdCopy, Stage};
 use crate::guest::GuestError;
 use crate::io::Owner;
@@ -13,13 +13,13 @@ use crate::reissue::DiskWrite;
 
 impl Engine {
     /// Whether the hooks want the block's dirty copy held.
-    pub(crate) fn is_destage_held(&mut self, block: BlockNo) -> bool {
+    pub(super) fn is_destage_held(&mut self, block: BlockNo) -> bool {
         let cache = self.front.scheme.reissuing();
         cache.is_some_and(|cache| cache.hooks().holds_destage(block))
     }
 
     /// A guest's write begins its way to the backing disk, and may be issued again from now on.
-    pub(crate) fn list_for_reissue(&mut self, block: BlockNo, slice: &RequestSlice) {
+    pub(super) fn list_for_reissue(&mut self, block: BlockNo, slice: &RequestSlice) {
         let partial = (slice.len as usize) < self.block_len(block);
         let origin = self.origin_of(slice.request);
         // Those that are listed already hold up the scheme that is to come, and what was issued again is dirty.
@@ -35,7 +35,7 @@ impl Engine {
 
     /// Somebody waits for a read or write of these bytes, and so for the writes that are ahead of it on their way to the
     /// disk. Comes before anything of it is decided; places that it may need itself are left to it.
-    pub(crate) fn issue_overlapped_again(&mut self, offset: u64, length: u64) {
+    pub(super) fn issue_overlapped_again(&mut self, offset: u64, length: u64) {
         if self.reissues.as_ref().is_none_or(|reissues| reissues.is_empty()) {
             return;
         }
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Somebody waits for a flush.
-    pub(crate) fn issue_all_again(&mut self) {
+    pub(super) fn issue_all_again(&mut self) {
         if let Some(reissues) = self.reissues.as_ref().filter(|reissues| !reissues.is_empty()) {
             let writes = reissues.flushed(&mut self.front.scheme);
             self.issue_again(&writes, 0);
@@ -112,15 +112,13 @@ impl Engine {
 
     fn write_again(&mut self, block: BlockNo, slice: &RequestSlice) {
         let data = self.requests.whole_block(slice, self.config.block.bytes() as usize, None);
-        let places = self.levels.places();
-        places.reserve();
-        let place = places.take_reserved();
+        let place = self.levels.take_place();
         let crc = self.want_ssd_write(block, place, data, Owner::Reissue(block));
         self.flights.of_mut(block).issued_again(place, crc);
     }
 
     /// The backing disk is through with a guest's write.
-    pub(crate) fn disk_write_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
+    pub(super) fn disk_write_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
         let Some(flight) = self.flights.get(block) else { return };
         let (Some(write), Some(reissues)) = (flight.disk_write(), &mut self.reissues) else {
             self.block_command_ended(block, result, Buf::zeroed(0));
@@ -151,7 +149,7 @@ impl Engine {
     }
 
     /// The SSD is through with a write that was issued again.
-    pub(crate) fn reissue_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
+    pub(super) fn reissue_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
         let Some(flight) = self.flights.get_mut(block) else { return };
         let Some(DiskWrite { id, error, .. }) = flight.disk_write() else { return };
         let Some((place, crc)) = flight.take_issued_again() else { return };
