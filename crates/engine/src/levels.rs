@@ -16,15 +16,14 @@ use crate::flight::{CopyAt, Damage, Flight, Gate, Place, Put, Reserved, SsdCopy}
 use crate::flights::Kept;
 use crate::memory::Memory;
 use crate::read_ssd::ReadSsd;
-use crate::shelf::Shelf;
-use crate::ssd::Ssd;
+use crate::shelf::{PlaceSource, Shelf};
 
 /// All three levels of one volume.
 #[derive(Debug)]
 pub(crate) struct Levels {
-    dram: Dram,
-    ssd: Option<Ssd>,
-    read_ssd: ReadSsd,
+    dram: Shelf<Dram>,
+    ssd: Option<Shelf<VolumeStore>>,
+    read_ssd: Shelf<ReadSsd>,
     /// Every write needs a place of the SSD, whatever the share.
     all_writes_need_places: bool,
 }
@@ -34,49 +33,59 @@ impl Levels {
     /// which every write has to be on the SSD.
     pub(crate) fn new(dram: Dram, store: Option<VolumeStore>, read_ssd: ReadSsd, is_ordered: bool) -> Levels {
         let all_writes_need_places = store.is_some() && is_ordered;
-        let ssd = store.map(|store| Ssd { store, shelf: Shelf::default() });
-        Levels { dram, ssd, read_ssd, all_writes_need_places }
+        Levels {
+            dram: Shelf::new(dram),
+            ssd: store.map(Shelf::new),
+            read_ssd: Shelf::new(read_ssd),
+            all_writes_need_places,
+        }
     }
 
     /// What is on the SSD, of a volume that has one.
     pub(crate) fn store(&self) -> Option<&VolumeStore> {
-        self.ssd.as_ref().map(|ssd| &ssd.store)
+        self.ssd.as_ref().map(Shelf::source)
     }
 
     /// The same, to be told what became of it.
     pub(crate) fn store_mut(&mut self) -> Option<&mut VolumeStore> {
-        self.ssd.as_mut().map(|ssd| &mut ssd.store)
+        self.ssd.as_mut().map(Shelf::source_mut)
+    }
+
+    fn ssd_shelf(&mut self) -> &mut Shelf<VolumeStore> {
+        self.ssd.as_mut().expect("a place is on an SSD")
     }
 
     /// Places of the SSD, of a volume that has copies there.
     pub(crate) fn places(&mut self) -> &mut Places {
-        self.store_mut().expect("a place is on an SSD").places_mut()
+        self.ssd_shelf().source_mut().places_mut()
     }
 
     /// What is on the read SSD.
     pub(crate) fn read_ssd(&self) -> &ReadSsd {
-        &self.read_ssd
+        self.read_ssd.source()
     }
 
     /// Frames that may be used at once.
     pub(crate) fn frames(&self) -> u32 {
-        self.dram.limit()
+        self.dram.source().limit()
     }
 
     /// So many more frames may be used.
     pub(crate) fn add_frames(&mut self, frames: u32) {
-        self.dram.add(frames);
+        self.dram.source_mut().add(frames);
     }
 
     /// Gives up the frames beyond so many, as far as nobody uses them or has reserved them. Says how many.
     pub(crate) fn give_frames_back(&mut self, kept: u32) -> u32 {
-        self.dram.give_back(kept)
+        let reserved = self.dram.reserved();
+        self.dram.source_mut().give_back(kept, reserved)
     }
 
     /// Hands out the places of so many extents of the SSD, as far as what is in the others fits into these.
     pub(crate) fn circulate(&mut self, extents: u32) {
-        if let Some(store) = self.store_mut() {
-            store.circulate(extents);
+        if let Some(ssd) = &mut self.ssd {
+            let reserved = ssd.reserved();
+            ssd.source_mut().circulate(extents, reserved);
         }
     }
 
@@ -101,7 +110,7 @@ impl Levels {
 
     /// Places of the SSD that nobody has or waits for.
     pub(crate) fn available_places(&self) -> u32 {
-        self.store().map_or(0, |store| store.places().available())
+        self.ssd.as_ref().map_or(0, Shelf::available)
     }
 
     /// The same of the read SSD.
@@ -129,7 +138,7 @@ impl Levels {
         let ssd_places = store.map_or(0, VolumeStore::usable_places);
         let within = |level, places| share.of(level).min(config.largest_share_within(level, places));
         share
-            .with(Level::Dram, within(Level::Dram, self.dram.limit()))
+            .with(Level::Dram, within(Level::Dram, self.dram.source().limit()))
             .with(Level::Ssd, within(Level::Ssd, ssd_places))
     }
 
@@ -141,7 +150,7 @@ impl Levels {
             self.dram.reserve();
         }
         if place {
-            self.places().reserve();
+            self.ssd_shelf().reserve();
         }
         Reserved { frame, place }
     }
@@ -155,13 +164,12 @@ impl Levels {
 
     /// A place of the SSD that was set aside.
     pub(crate) fn take_reserved_place(&mut self) -> Place {
-        self.places().take_reserved()
+        self.ssd_shelf().take_reserved()
     }
 
     /// A place of the SSD, of which some are available.
     pub(crate) fn take_place(&mut self) -> Place {
-        self.places().reserve();
-        self.take_reserved_place()
+        self.ssd_shelf().take()
     }
 
     /// Gives back what was set aside and not used.
@@ -170,7 +178,7 @@ impl Levels {
             self.dram.unreserve();
         }
         if reserved.place {
-            self.places().unreserve();
+            self.ssd_shelf().unreserve();
         }
     }
 
@@ -218,15 +226,15 @@ impl Levels {
                 self.places().give_up_clean(place);
             }
             Damage::Mirrored(place) | Damage::Lost(place) => self.quarantine(place),
-            Damage::Mirror { .. } => self.read_ssd.quarantine(),
+            Damage::Mirror { .. } => self.read_ssd.source_mut().quarantine(),
         }
     }
 
     /// Device and first byte of a copy that a command reads.
     pub(crate) fn location(&self, copy: CopyAt, flight: &Flight) -> (DeviceId, u64) {
-        match (copy, flight.mirror(), flight.copy().whole(), &self.ssd) {
-            (CopyAt::ReadSsd, Some(place), ..) => (DeviceId::ReadSsd, self.read_ssd.offset(place)),
-            (CopyAt::Ssd, _, Some(place), Some(ssd)) => (DeviceId::Ssd, ssd.store.offset(place)),
+        match (copy, flight.mirror(), flight.copy().whole(), self.store()) {
+            (CopyAt::ReadSsd, Some(place), ..) => (DeviceId::ReadSsd, self.read_ssd().offset(place)),
+            (CopyAt::Ssd, _, Some(place), Some(store)) => (DeviceId::Ssd, store.offset(place)),
             (copy, ..) => unreachable!("{copy:?} is on no device of the cache"),
         }
     }
@@ -239,14 +247,14 @@ impl Levels {
         result: Result<(), MediaError>,
         data: &[u8],
     ) -> bool {
-        match (copy, flight.copy().place(), flight.mirror(), &self.ssd) {
-            (CopyAt::Ssd, Some(place), _, Some(ssd)) => {
-                result.is_ok()
-                    && (ssd.store.places().is_intact(place, data) || planted("damaged-bytes-served"))
+        match (copy, flight.copy().place(), flight.mirror(), self.store()) {
+            (CopyAt::Ssd, Some(place), _, Some(store)) => {
+                result.is_ok() && (store.places().is_intact(place, data) || planted("damaged-bytes-served"))
             }
             (CopyAt::ReadSsd, _, Some(place), _) => {
-                self.read_ssd.note(result);
-                result.is_ok() && self.read_ssd.is_intact(place, data)
+                let read_ssd = self.read_ssd.source_mut();
+                read_ssd.note(result);
+                result.is_ok() && read_ssd.is_intact(place, data)
             }
             _ => result.is_ok(),
         }
@@ -254,28 +262,30 @@ impl Levels {
 
     /// The bytes of a frame.
     pub(crate) fn frame_bytes(&self, frame: Frame) -> &Bytes {
-        self.dram.bytes(frame)
+        self.dram.source().bytes(frame)
     }
 
     /// The frame of a slot whose block is not in flight, without taking it.
     pub(crate) fn frame_in(&self, slot: Slot) -> Option<Frame> {
-        self.dram.peek(slot)
+        self.dram.get(slot)
     }
 
     /// Takes the frame that was set aside for the bytes of a whole block.
     pub(crate) fn fill_frame(&mut self, block: BlockNo, bytes: Bytes) -> Frame {
-        self.dram.store_reserved(block, bytes)
+        let frame = self.dram.take_reserved();
+        self.dram.source_mut().store(frame, block, bytes);
+        frame
     }
 
     /// Nobody needs this frame any more.
     pub(crate) fn release_frame(&mut self, frame: Frame) {
-        self.dram.release(frame);
+        self.dram.source_mut().release(frame);
     }
 
     /// A place of the read SSD for these bytes of a block: what it is, their checksum, and where it is on the device.
     pub(crate) fn take_mirror(&mut self, block: BlockNo, bytes: &[u8]) -> (Place, u32, u64) {
-        let place = self.read_ssd.take().expect("a free place was seen");
-        (place, self.read_ssd.checksum(block, bytes), self.read_ssd.offset(place))
+        let place = self.read_ssd.take();
+        (place, self.read_ssd().checksum(block, bytes), self.read_ssd().offset(place))
     }
 
     /// A write of the block to a place of the read SSD has ended. One that failed is not used again.
@@ -285,26 +295,27 @@ impl Levels {
         (place, crc): (Place, u32),
         result: Result<(), MediaError>,
     ) {
-        self.read_ssd.note(result);
+        let read_ssd = self.read_ssd.source_mut();
+        read_ssd.note(result);
         match result {
-            Ok(()) => self.read_ssd.put(place, block, crc),
-            Err(_) => self.read_ssd.quarantine(),
+            Ok(()) => read_ssd.put(place, block, crc),
+            Err(_) => read_ssd.quarantine(),
         }
     }
 
     /// Nobody needs this place of the read SSD any more.
     pub(crate) fn release_mirror(&mut self, place: Place) {
-        self.read_ssd.release(place);
+        self.read_ssd.source_mut().release(place);
     }
 
     /// Bound of the SSD's slots that ever had a place.
     pub(crate) fn ssd_slots(&self) -> u32 {
-        self.ssd.as_ref().map_or(0, |ssd| ssd.shelf.slots())
+        self.ssd.as_ref().map_or(0, Shelf::slots)
     }
 
     /// The place of an SSD's slot whose block is not in flight.
     pub(crate) fn place_in(&self, slot: Slot) -> Option<Place> {
-        self.ssd.as_ref()?.shelf.get(slot)
+        self.ssd.as_ref()?.get(slot)
     }
 
     /// Dirty copies in these slots of the SSD that are not in flight and have versions up to this one, and how old they are.
@@ -328,11 +339,11 @@ impl Levels {
         version: u64,
         elsewhere: impl Iterator<Item = (BlockNo, Place)>,
     ) -> Vec<Target> {
-        let Some(Ssd { store, shelf }) = &self.ssd else { return Vec::new() };
-        let places = store.places();
+        let Some(ssd) = &self.ssd else { return Vec::new() };
+        let places = ssd.source().places();
         let era = places.era_of(version);
         let is_due = |place| places.is_dirty(place) && places.is_up_to(place, era);
-        let settled = shelf.iter().filter(|&(_, place)| is_due(place));
+        let settled = ssd.iter().filter(|&(_, place)| is_due(place));
         let settled =
             settled.map(|(slot, place)| Target { block: places.held(place).block, slot: Some(slot) });
         let elsewhere = elsewhere.filter(|&(_, place)| is_due(place));
@@ -360,7 +371,7 @@ impl Levels {
         flight.set_slot(level, Some(slot));
         let copy = match level {
             Level::Dram => self.dram.claim(slot),
-            Level::Ssd => self.ssd.as_mut().and_then(|ssd| ssd.shelf.claim(slot)),
+            Level::Ssd => self.ssd.as_mut().and_then(|ssd| ssd.claim(slot)),
             Level::ReadSsd => self.read_ssd.claim(slot),
         };
         flight.take_copy(level, copy);
@@ -369,38 +380,29 @@ impl Levels {
     /// Empties the slot of a clean copy whose block is not in flight.
     pub(crate) fn empty_slot(&mut self, level: Level, slot: Slot) {
         match level {
-            Level::Dram => {
-                if let Some(frame) = self.dram.claim(slot) {
-                    self.dram.release(frame);
-                }
-            }
-            Level::ReadSsd => {
-                if let Some(place) = self.read_ssd.claim(slot) {
-                    self.read_ssd.release(place);
-                }
-            }
+            Level::Dram => self.dram.empty(slot),
+            Level::ReadSsd => self.read_ssd.empty(slot),
             Level::Ssd => unreachable!("what leaves the SSD goes by way of its block's queue"),
         }
     }
 
     /// A slot of the SSD has the place of a block that is not in flight.
     pub(crate) fn settle_place(&mut self, slot: Slot, place: Place) {
-        self.ssd.as_mut().expect("a place is on an SSD").shelf.settle(slot, place);
+        self.ssd_shelf().settle(slot, place);
     }
 
     /// No slot of DRAM and of the read SSD has a copy any more.
     pub(crate) fn empty_fast_slots(&mut self) {
-        self.dram.empty_slots();
-        self.read_ssd.empty_slots();
+        self.dram.empty_all();
+        self.read_ssd.empty_all();
     }
 
     /// No slot of the SSD has a place any more. Gives the places that slots had, least recent first.
     pub(crate) fn take_places(&mut self) -> Vec<Place> {
-        let Some(Ssd { store, shelf }) = &mut self.ssd else { return Vec::new() };
-        let (shelf, places) = (std::mem::take(shelf), store.places());
-        let mut settled: Vec<Place> = shelf.iter().map(|(_, place)| place).collect();
-        settled.sort_unstable_by_key(|&place| (places.era(place), place));
-        settled
+        let Some(ssd) = &mut self.ssd else { return Vec::new() };
+        let (mut taken, places) = (ssd.take_all(), ssd.source().places());
+        taken.sort_unstable_by_key(|&place| (places.era(place), place));
+        taken
     }
 
     /// A flight is over: its copies go to their slots. Where a slot's copy did not come about, `missing` is told its level.
@@ -415,10 +417,10 @@ impl Levels {
         let mut kept = Kept::default();
         match (flight.slot(Level::Ssd), flight.copy(), &mut self.ssd) {
             (_, SsdCopy::Lost(_), _) => kept.copy = flight.copy(),
-            (Some(slot), SsdCopy::Whole(place), Some(ssd)) => ssd.shelf.settle(slot, place),
+            (Some(slot), SsdCopy::Whole(place), Some(ssd)) => ssd.settle(slot, place),
             (Some(_), SsdCopy::None, _) => missing(Level::Ssd),
-            (None, SsdCopy::Whole(place), Some(ssd)) if !ssd.store.places().is_dirty(place) => {
-                ssd.store.places_mut().give_up_clean(place);
+            (None, SsdCopy::Whole(place), Some(ssd)) if !ssd.source().places().is_dirty(place) => {
+                ssd.source_mut().release(place);
             }
             (None, SsdCopy::Whole(_), _) => kept.copy = flight.copy(),
             _ => {}
@@ -427,14 +429,14 @@ impl Levels {
             (Some(slot), Some(frame)) => self.dram.settle(slot, frame),
             (Some(_), None) => missing(Level::Dram),
             (None, frame) if keep_spares => kept.frame = frame,
-            (None, Some(frame)) => self.dram.release(frame),
+            (None, Some(frame)) => self.dram.source_mut().release(frame),
             (None, None) => {}
         }
         match (flight.slot(Level::ReadSsd), flight.mirror()) {
             (Some(slot), Some(place)) => self.read_ssd.settle(slot, place),
             (Some(_), None) => missing(Level::ReadSsd),
             (None, place) if keep_spares => kept.mirror = place,
-            (None, Some(place)) => self.read_ssd.release(place),
+            (None, Some(place)) => self.read_ssd.source_mut().release(place),
             (None, None) => {}
         }
         kept
@@ -442,15 +444,15 @@ impl Levels {
 
     /// Bytes of memory by table.
     pub(crate) fn memory(&self) -> Memory {
-        let (dram, read_ssd, ssd) = (&self.dram, &self.read_ssd, self.ssd.as_ref());
-        let shelves =
-            dram.shelf_bytes() + read_ssd.shelf_bytes() + ssd.map_or(0, |ssd| ssd.shelf.memory_bytes());
+        let (dram, read_ssd) = (self.dram.source(), self.read_ssd.source());
+        let of_ssd = self.ssd.as_ref().map_or(0, Shelf::memory_bytes);
+        let slots = self.dram.memory_bytes() + self.read_ssd.memory_bytes() + of_ssd;
         Memory {
             frames_bytes: dram.frames_bytes() as u64,
             frame_tables_bytes: dram.table_bytes() as u64,
-            ssd_places_bytes: ssd.map_or(0, |ssd| ssd.store.memory_bytes()) as u64,
+            ssd_places_bytes: self.store().map_or(0, VolumeStore::memory_bytes) as u64,
             read_ssd_places_bytes: read_ssd.places_bytes() as u64,
-            slots_bytes: shelves as u64,
+            slots_bytes: slots as u64,
             ..Memory::default()
         }
     }

@@ -1,6 +1,6 @@
 //! The volume's places on the read SSD: which block each holds, and which are free. Nothing here outlives a stop, as
 //! in DRAM: there is no journal and there are no tables, and what an earlier run left on the device is never read. It
-//! must not know why a block has a copy here.
+//! must not know why a block has a copy here, nor slots ([`crate::shelf`]).
 
 use lode_format::{EntryState, VolumeTag, data_checksum};
 use lode_store::{Contents, Held, Place};
@@ -8,7 +8,7 @@ use lode_types::{BlockNo, BlockSize};
 
 use crate::command::MediaError;
 use crate::grow::{make_room, most_bytes};
-use crate::shelf::Shelf;
+use crate::shelf::PlaceSource;
 
 /// Commands that fail one after the other before the device is given up for this run.
 const MOST_FAILURES: u32 = 16;
@@ -16,7 +16,7 @@ const MOST_FAILURES: u32 = 16;
 /// Places for which there is memory at a time.
 const PLACES_AT_ONCE: u32 = 4096;
 
-/// All places of the volume, and which logical slot has which when its block is not in flight.
+/// All places of the volume.
 #[derive(Debug)]
 pub(crate) struct ReadSsd {
     tag: VolumeTag,
@@ -27,7 +27,6 @@ pub(crate) struct ReadSsd {
     contents: Contents,
     taken: u32,
     free: Vec<Place>,
-    shelf: Shelf,
     /// Places that failed and are not used again.
     quarantined: u32,
     failures: u32,
@@ -51,16 +50,10 @@ impl ReadSsd {
             contents: Contents::new(PLACES_AT_ONCE, volume_blocks),
             taken: 0,
             free: Vec::new(),
-            shelf: Shelf::default(),
             quarantined: 0,
             failures: 0,
             is_gone: false,
         }
-    }
-
-    /// Places that can be taken now.
-    pub(crate) fn available(&self) -> u32 {
-        if self.is_gone { 0 } else { self.free.len() as u32 + (self.limit - self.taken) }
     }
 
     /// The device has failed so often that nothing is put on it any more.
@@ -70,19 +63,6 @@ impl ReadSsd {
 
     pub(crate) fn quarantined(&self) -> u32 {
         self.quarantined
-    }
-
-    pub(crate) fn take(&mut self) -> Option<Place> {
-        if self.available() == 0 {
-            return None;
-        }
-        Some(self.free.pop().unwrap_or_else(|| {
-            if self.taken == self.contents.places() {
-                self.contents.insert_extent(self.contents.extents());
-            }
-            self.taken += 1;
-            self.taken - 1
-        }))
     }
 
     /// Offset on the device of a place.
@@ -105,11 +85,6 @@ impl ReadSsd {
         data_checksum(self.tag, block, bytes) == crc
     }
 
-    pub(crate) fn release(&mut self, place: Place) {
-        make_room(&mut self.free);
-        self.free.push(place);
-    }
-
     /// The place's medium failed: it is not used again.
     pub(crate) fn quarantine(&mut self) {
         self.quarantined += 1;
@@ -121,31 +96,6 @@ impl ReadSsd {
         self.is_gone |= result == Err(MediaError::Gone) || self.failures >= MOST_FAILURES;
     }
 
-    /// The block that a slot holds, when it is not in flight.
-    pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
-        Some(self.contents.held(self.shelf.get(slot)?).block)
-    }
-
-    /// Takes the place of a slot whose block comes into flight.
-    pub(crate) fn claim(&mut self, slot: u32) -> Option<Place> {
-        self.shelf.claim(slot)
-    }
-
-    /// No slot has a place any more.
-    pub(crate) fn empty_slots(&mut self) {
-        let shelf = std::mem::take(&mut self.shelf);
-        shelf.iter().for_each(|(_, place)| self.release(place));
-    }
-
-    /// Gives a slot the place of its block that is no longer in flight.
-    pub(crate) fn settle(&mut self, slot: u32, place: Place) {
-        self.shelf.settle(slot, place);
-    }
-
-    pub(crate) fn shelf_bytes(&self) -> usize {
-        self.shelf.memory_bytes()
-    }
-
     /// Bytes of memory of what places hold, and which are free.
     pub(crate) fn places_bytes(&self) -> usize {
         self.contents.memory_bytes() + self.free.capacity() * size_of::<Place>()
@@ -154,6 +104,32 @@ impl ReadSsd {
     /// The most that this can be, of so many places and a volume of so many blocks.
     pub(crate) fn most_memory_bytes(places: u64, volume_blocks: u64) -> u64 {
         Contents::most_memory_bytes(places, PLACES_AT_ONCE, volume_blocks) + most_bytes::<Place>(places)
+    }
+}
+
+impl PlaceSource for ReadSsd {
+    fn free(&self) -> u32 {
+        if self.is_gone { 0 } else { self.free.len() as u32 + (self.limit - self.taken) }
+    }
+
+    fn take(&mut self) -> Place {
+        self.free.pop().unwrap_or_else(|| {
+            assert!(self.taken < self.limit, "a free place was seen");
+            if self.taken == self.contents.places() {
+                self.contents.insert_extent(self.contents.extents());
+            }
+            self.taken += 1;
+            self.taken - 1
+        })
+    }
+
+    fn release(&mut self, place: Place) {
+        make_room(&mut self.free);
+        self.free.push(place);
+    }
+
+    fn block_at(&self, place: Place) -> BlockNo {
+        self.contents.held(place).block
     }
 }
 
@@ -168,27 +144,25 @@ mod tests {
     #[test]
     fn places_are_bounded_and_come_back() {
         let mut ssd = places(2);
-        let (a, b) = (ssd.take().unwrap(), ssd.take().unwrap());
-        assert_eq!((ssd.take(), ssd.available()), (None, 0));
+        let (a, b) = (ssd.take(), ssd.take());
+        assert_eq!(ssd.free(), 0);
         assert_eq!([ssd.offset(a), ssd.offset(b)], [8192, 8192 + 4096]);
         ssd.release(a);
-        assert_eq!((ssd.available(), ssd.take()), (1, Some(a)));
+        assert_eq!((ssd.free(), ssd.take()), (1, a));
         ssd.quarantine();
-        assert_eq!((ssd.take(), ssd.quarantined()), (None, 1));
+        assert_eq!((ssd.free(), ssd.quarantined()), (0, 1));
     }
 
     #[test]
     fn bytes_of_another_block_are_not_believed() {
         let mut ssd = places(1);
-        let (place, bytes) = (ssd.take().unwrap(), [7; 4096]);
+        let (place, bytes) = (ssd.take(), [7; 4096]);
         ssd.put(place, 5, ssd.checksum(5, &bytes));
         assert!(ssd.is_intact(place, &bytes));
         assert!(!ssd.is_intact(place, &[8; 4096]));
         ssd.put(place, 6, ssd.checksum(5, &bytes));
         assert!(!ssd.is_intact(place, &bytes));
-        ssd.settle(3, place);
-        assert_eq!((ssd.block_in(3), ssd.block_in(2)), (Some(6), None));
-        assert_eq!((ssd.claim(3), ssd.claim(3)), (Some(place), None));
+        assert_eq!(ssd.block_at(place), 6);
     }
 
     #[test]
@@ -197,12 +171,12 @@ mod tests {
         for _ in 1..MOST_FAILURES {
             ssd.note(Err(MediaError::Io));
         }
-        assert_eq!((ssd.is_gone(), ssd.available()), (false, 8));
+        assert_eq!((ssd.is_gone(), ssd.free()), (false, 8));
         ssd.note(Ok(()));
         ssd.note(Err(MediaError::Io));
         assert!(!ssd.is_gone());
         ssd.note(Err(MediaError::Gone));
         ssd.note(Ok(()));
-        assert_eq!((ssd.is_gone(), ssd.available(), ssd.take()), (true, 0, None));
+        assert_eq!((ssd.is_gone(), ssd.free()), (true, 0));
     }
 }

@@ -1,20 +1,24 @@
-//! What a volume has on the cache SSD: its store (`lode-store`), and which place each slot has.
+//! The store of the cache SSD as where that level's places come from. It must not know slots ([`crate::shelf`]).
 
-use lode_store::VolumeStore;
+use lode_store::{Place, VolumeStore};
 use lode_types::BlockNo;
 
-use crate::shelf::Shelf;
+use crate::shelf::PlaceSource;
 
-/// What a volume has on the cache SSD.
-#[derive(Debug)]
-pub(crate) struct Ssd {
-    pub(crate) store: VolumeStore,
-    pub(crate) shelf: Shelf,
-}
+impl PlaceSource for VolumeStore {
+    fn free(&self) -> u32 {
+        self.places().free()
+    }
 
-impl Ssd {
-    /// The block that a slot holds, when it is not in flight.
-    pub(crate) fn block_in(&self, slot: u32) -> Option<BlockNo> {
-        Some(self.store.places().held(self.shelf.get(slot)?).block)
+    fn take(&mut self) -> Place {
+        self.places_mut().take()
+    }
+
+    fn release(&mut self, place: Place) {
+        self.places_mut().give_up_clean(place);
+    }
+
+    fn block_at(&self, place: Place) -> BlockNo {
+        self.places().held(place).block
     }
 }

@@ -123,12 +123,11 @@ impl Work {
     fn put(&mut self) {
         let block = self.rng.below(220);
         let old = self.places.get(&block).copied();
-        if self.store.places().available() == 0 || self.rng.chance(20) {
+        if self.store.places().free() == 0 || self.rng.chance(20) {
             return self.give_up(block);
         }
         let places = self.store.places_mut();
-        places.reserve();
-        let place = places.take_reserved();
+        let place = places.take();
         places.put(place, block, 9, true, false, old);
         self.places.insert(block, place);
     }
@@ -147,7 +146,7 @@ impl Work {
             if wants_more && self.store.retiring_from().is_none() && !self.free.is_empty() {
                 self.store.gain(vec![self.free[0]]);
             } else if self.store.extents() > 1 {
-                self.store.circulate(self.store.extents() - 1);
+                self.store.circulate(self.store.extents() - 1, 0);
                 self.leave();
                 self.store.give_up_empty();
             }

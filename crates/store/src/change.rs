@@ -95,14 +95,15 @@ impl VolumeStore {
         self.layout.extent.extent_bytes
     }
 
-    /// Hands out the places of so many extents, and none of those behind, as far as what is in these fits into the others.
-    /// Gives how many it is now. While extents come or go nothing changes.
-    pub fn circulate(&mut self, extents: u32) -> u32 {
+    /// Hands out the places of so many extents, and none of those behind, as far as what is in these fits into the others beside
+    /// so many (`reserved`) of their free places that others rely on. Gives how many extents it is now. While extents come or go
+    /// nothing changes.
+    pub fn circulate(&mut self, extents: u32, reserved: u32) -> u32 {
         let circulation = self.places.circulation_mut();
         if self.change.is_none() {
             match extents >= circulation.extents() {
                 true => circulation.reinstate(extents),
-                false => circulation.retire(extents),
+                false => circulation.retire(extents, reserved),
             }
         }
         circulation.extents()

@@ -20,7 +20,6 @@ pub(crate) struct Circulation {
     used: Vec<u32>,
     /// Extents whose places are handed out; the others retire.
     extents: u32,
-    reserved: u32,
 }
 
 impl Circulation {
@@ -47,20 +46,12 @@ impl Circulation {
             free.move_to(&mut parked, first_left..places);
         }
         let (extents, held_back) = (used.len() as u32, parked.len());
-        Circulation { free, parked, held_back, slots_per_extent: slots, used, extents, reserved: 0 }
+        Circulation { free, parked, held_back, slots_per_extent: slots, used, extents }
     }
 
-    /// Places that nobody uses or has reserved.
-    pub(crate) fn available(&self) -> u32 {
-        self.free.len().saturating_sub(self.reserved)
-    }
-
-    pub(crate) fn reserve(&mut self) {
-        self.reserved += 1;
-    }
-
-    pub(crate) fn unreserve(&mut self) {
-        self.reserved -= 1;
+    /// Places that can be taken.
+    pub(crate) fn free(&self) -> u32 {
+        self.free.len()
     }
 
     /// The next places to be taken are, where possible, so many that lie together on the device.
@@ -68,10 +59,9 @@ impl Circulation {
         self.free.prefer_run(places);
     }
 
-    /// A reserved place.
-    pub(crate) fn take_reserved(&mut self) -> Place {
-        self.reserved -= 1;
-        let place = self.free.take().expect("a reserved place is always there");
+    /// Takes one of them.
+    pub(crate) fn take(&mut self) -> Place {
+        let place = self.free.take().expect("a free place was seen");
         self.used[(place / self.slots_per_extent) as usize] += 1;
         place
     }
@@ -122,13 +112,14 @@ impl Circulation {
         self.held_back = 0;
     }
 
-    /// Retires extents until so many are left, as far as the free places of those take what these hold.
-    pub(crate) fn retire(&mut self, extents: u32) {
+    /// Retires extents until so many are left, as far as the free places of those take what these hold, beside so many (`reserved`)
+    /// that others rely on.
+    pub(crate) fn retire(&mut self, extents: u32, reserved: u32) {
         while self.extents > extents.max(1) {
             self.reinstate(self.extents);
             let last = self.places_of(self.extents - 1..self.extents);
             let to_move: u32 = self.used[(self.extents - 1) as usize..].iter().sum();
-            if self.free.len() - self.free.count(last.clone()) < to_move + self.reserved {
+            if self.free.len() - self.free.count(last.clone()) < to_move + reserved {
                 return;
             }
             self.extents -= 1;
@@ -205,11 +196,10 @@ mod tests {
         let mut is_free = vec![true; 12];
         (is_free[1], is_free[9]) = (false, false);
         let mut places = circulation(is_free, 4, 5);
-        assert_eq!((places.available(), places.capacity()), (3, 5));
-        places.reserve();
-        assert_eq!(places.take_reserved(), 0);
+        assert_eq!((places.free(), places.capacity()), (3, 5));
+        assert_eq!(places.take(), 0);
         places.reinstate(3);
-        assert_eq!((places.available(), places.capacity()), (9, 12));
+        assert_eq!((places.free(), places.capacity()), (9, 12));
     }
 
     #[test]
@@ -217,34 +207,31 @@ mod tests {
         let mut is_free = vec![true; 12];
         (is_free[8], is_free[4]) = (false, false);
         let mut places = circulation(is_free, 4, 12);
-        places.retire(1);
+        places.retire(1, 0);
         // What the last two hold, which is two blocks, fits into the first.
-        assert_eq!((places.extents(), places.end(), places.available()), (1, 4, 4));
+        assert_eq!((places.extents(), places.end(), places.free()), (1, 4, 4));
         assert_eq!((places.left_in_retiring(), places.empty_extents()), (2, 0));
-        (0..4).for_each(|_| places.reserve());
-        let taken: Vec<Place> = (0..4).map(|_| places.take_reserved()).collect();
+        let taken: Vec<Place> = (0..4).map(|_| places.take()).collect();
         assert_eq!(taken, [0, 1, 2, 3]);
         places.release(8, true);
-        assert_eq!((places.available(), places.empty_extents()), (0, 1));
+        assert_eq!((places.free(), places.empty_extents()), (0, 1));
         places.remove_extents(1);
         assert_eq!((places.all_extents(), places.empty_extents()), (2, 0));
         places.reinstate(2);
-        assert_eq!(places.available(), 3);
+        assert_eq!(places.free(), 3);
         places.add_extents(1);
-        assert_eq!((places.available(), places.capacity()), (7, 12));
+        assert_eq!((places.free(), places.capacity()), (7, 12));
     }
 
     #[test]
     fn an_extent_stays_while_the_others_cannot_take_what_it_holds() {
         let mut places = circulation([vec![true; 2], vec![false; 6]].concat(), 4, 8);
-        places.retire(1);
+        places.retire(1, 0);
         assert_eq!(places.extents(), 2);
         (4..6).for_each(|place| places.release(place, true));
-        places.reserve();
-        places.retire(1);
+        places.retire(1, 1);
         assert_eq!(places.extents(), 2);
-        places.unreserve();
-        places.retire(1);
+        places.retire(1, 0);
         assert_eq!((places.extents(), places.left_in_retiring()), (1, 2));
     }
 }

@@ -113,9 +113,9 @@ impl Places {
         self.buffer.kept(written)
     }
 
-    /// Places that nobody uses or has reserved.
-    pub fn available(&self) -> u32 {
-        self.circulation.available()
+    /// Places that can be taken. Who relies on some of them counts these, and says so to [`crate::VolumeStore::circulate`].
+    pub fn free(&self) -> u32 {
+        self.circulation.free()
     }
 
     /// Places that become available when the journal is committed.
@@ -123,24 +123,17 @@ impl Places {
         self.waiting.len()
     }
 
-    /// Keeps one of the available places for [`Places::take_reserved`].
-    pub fn reserve(&mut self) {
-        self.circulation.reserve();
-    }
-
     /// The next places to be taken are, where possible, so many that lie together on the device.
     pub fn prefer_run(&mut self, places: u32) {
         self.circulation.prefer_run(places);
     }
 
-    /// A reserved place is not needed.
-    pub fn unreserve(&mut self) {
-        self.circulation.unreserve();
-    }
-
-    /// A reserved place to write to. It is [`Places::put`] to use, or fails and is quarantined.
-    pub fn take_reserved(&mut self) -> Place {
-        self.circulation.take_reserved()
+    /// Takes a free place to write to. It is [`Places::put`] to use, or fails and is quarantined.
+    ///
+    /// # Panics
+    /// When none is free.
+    pub fn take(&mut self) -> Place {
+        self.circulation.take()
     }
 
     /// The place's medium failed: it is not used again once what it holds is given up.

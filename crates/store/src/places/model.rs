@@ -111,14 +111,13 @@ impl Model {
             },
             None => None,
         };
-        if self.places.available() == 0
+        if self.places.free() == 0
             || old.is_some_and(|(_, old)| old.entry.state == EntryState::Dirty && !dirty)
         {
             return;
         }
         let volatile = volatile && !dirty;
-        self.places.reserve();
-        let place = self.places.take_reserved();
+        let place = self.places.take();
         let crc = self.places.version() as u32 * 7 + block as u32;
         self.places.put(place, block, crc, dirty, volatile, old.map(|(place, _)| place));
         let version = self.places.version();

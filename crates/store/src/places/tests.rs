@@ -14,28 +14,21 @@ fn four() -> Places {
 #[test]
 fn after_the_journal_failed_no_place_is_used_again() {
     let mut places = four();
-    places.reserve();
-    let dirty = places.take_reserved();
+    let dirty = places.take();
     places.put(dirty, 7, 99, true, false, None);
     places.durable(places.version());
-    places.reserve();
     places.note_journal_failed();
     places.clean_unrecorded(dirty);
     places.give_up_clean(dirty);
-    assert_eq!(places.available(), 2);
-    // What was reserved before is still there.
-    assert_ne!(places.take_reserved(), dirty);
-    places.reserve();
-    places.reserve();
-    assert!(places.take_reserved() != dirty && places.take_reserved() != dirty);
+    assert_eq!(places.free(), 3);
+    (0..3).for_each(|_| assert_ne!(places.take(), dirty));
 }
 
 /// A clean place is given up and overwritten at once, so that it must not be clean before the journal says so.
 #[test]
 fn a_cleaned_place_is_dirty_until_the_journal_knows() {
     let mut places = four();
-    places.reserve();
-    let place = places.take_reserved();
+    let place = places.take();
     places.put(place, 7, 99, true, false, None);
     places.records.clear();
     let version = places.clean(place);
@@ -61,8 +54,7 @@ fn a_cleaned_place_is_dirty_until_the_journal_knows() {
 fn a_later_giving_up_does_not_end_with_an_earlier_one() {
     let mut places = four();
     let [first, second] = [0, 1].map(|_| {
-        places.reserve();
-        let place = places.take_reserved();
+        let place = places.take();
         places.put(place, 7, 99, false, false, None);
         places.give_up_clean(place);
         places.version()
@@ -77,17 +69,14 @@ fn a_later_giving_up_does_not_end_with_an_earlier_one() {
 #[test]
 fn a_place_that_failed_is_not_handed_out_again() {
     let mut places = four();
-    places.reserve();
-    places.reserve();
-    let [held, written] = [(); 2].map(|()| places.take_reserved());
+    let [held, written] = [(); 2].map(|()| places.take());
     places.put(held, 7, 99, false, false, None);
     places.quarantine(written);
     places.quarantine(held);
     places.give_up_clean(held);
     places.durable(places.version());
-    assert_eq!((places.available(), places.quarantined()), (2, 2));
-    (0..2).for_each(|_| places.reserve());
-    let left = [(); 2].map(|()| places.take_reserved());
+    assert_eq!((places.free(), places.quarantined()), (2, 2));
+    let left = [(); 2].map(|()| places.take());
     assert!(left.iter().all(|place| ![held, written].contains(place)), "{left:?}");
 }
 
@@ -95,8 +84,7 @@ fn a_place_that_failed_is_not_handed_out_again() {
 #[test]
 fn an_entry_is_as_young_as_its_record_until_that_is_durable() {
     let mut places = four();
-    places.reserve();
-    let place = places.take_reserved();
+    let place = places.take();
     places.put(place, 7, 99, true, false, None);
     let version = places.version();
     let entry = |places: &Places| places.page_entries(0)[place as usize];
