@@ -109,7 +109,7 @@ impl Destage {
     }
 
     /// A command for a block of a job has ended: the block, and the copy that was read, if it was a read.
-    pub(crate) fn command_ended(&mut self, at: JobBlockId) -> Option<(BlockNo, Option<CopyAt>)> {
+    pub(crate) fn command_ended(&self, at: JobBlockId) -> Option<(BlockNo, Option<CopyAt>)> {
         let job = self.jobs.get(at.job)?;
         let block = &job.blocks[at.number as usize];
         Some((block.block, (job.reads_left > 0).then_some(block.copy)))

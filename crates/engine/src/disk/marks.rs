@@ -33,7 +33,7 @@ pub(crate) struct Marks {
     unstable: HashMap<BlockNo, u64>,
     unstable_ranges: Vec<(Range<BlockNo>, u64)>,
     volatile: VecDeque<(u64, Place, u64)>,
-    pub(crate) flush_wanted: bool,
+    flush_wanted: bool,
 }
 
 impl Default for Marks {
@@ -93,6 +93,11 @@ impl Marks {
     /// Up to where everything is durable.
     pub(crate) fn flushed(&self) -> u64 {
         self.flushed
+    }
+
+    /// A flush is to begin as soon as none is under way.
+    pub(crate) fn want_flush(&mut self) {
+        self.flush_wanted = true;
     }
 
     /// Whether a flush is to begin now: somebody waits for this mark, or enough is to be flushed.

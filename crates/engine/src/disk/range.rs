@@ -40,7 +40,7 @@ impl RangeKind {
     }
 
     /// What the backing disk is asked to do.
-    pub(crate) fn command(self, offset_bytes: u64, length_bytes: u64) -> CommandKind {
+    fn command(self, offset_bytes: u64, length_bytes: u64) -> CommandKind {
         match self {
             RangeKind::Trim => CommandKind::Trim { offset_bytes, length_bytes },
             RangeKind::Zero { unmap } => CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap },
@@ -61,11 +61,11 @@ impl From<&GuestOp> for RangeKind {
 /// The range operation under way.
 #[derive(Debug)]
 pub(crate) struct RangeOp {
-    pub(crate) request: usize,
-    pub(crate) blocks: Range<BlockNo>,
-    pub(crate) kind: RangeKind,
+    request: usize,
+    blocks: Range<BlockNo>,
+    kind: RangeKind,
     /// The blocks of the range that were known when it began.
-    pub(crate) held: Vec<BlockNo>,
+    held: Vec<BlockNo>,
     holds_left: usize,
     /// It cannot be carried out, and ends when it has hold of its blocks.
     is_refused: bool,
@@ -94,6 +94,25 @@ impl RangeOp {
     ) -> RangeOp {
         let holds_left = held.len();
         RangeOp { request, blocks, kind, held, holds_left, is_refused: false, step: Step::Gather }
+    }
+
+    /// The guest's request that it is a part of.
+    pub(crate) fn request(&self) -> usize {
+        self.request
+    }
+
+    pub(crate) fn blocks(&self) -> &Range<BlockNo> {
+        &self.blocks
+    }
+
+    /// The blocks of the range that were known when it began.
+    pub(crate) fn held(&self) -> &[BlockNo] {
+        &self.held
+    }
+
+    /// What the backing disk is asked to do with the bytes of the blocks.
+    pub(crate) fn command(&self, bytes: Range<u64>) -> CommandKind {
+        self.kind.command(bytes.start, bytes.end - bytes.start)
     }
 
     /// The backing mark that it waits for; 0 if it does not.

@@ -138,12 +138,9 @@ impl Engine {
             Act::WriteBack => {
                 let is_held = self.is_destage_held(block);
                 assert!(!is_held, "block {block} waits for an older write");
-                self.disk.destage.add(block);
+                self.disk.destage_mut().add(block);
             }
-            Act::AwaitFlush => {
-                let mark = self.disk.marks.mark();
-                self.disk.destage.written(block, mark);
-            }
+            Act::AwaitFlush => self.disk.await_flush(block),
             Act::NoteWrittenBack { place, stays } => {
                 let copy = self.flights.of(block).copy();
                 assert!(stays != (copy == SsdCopy::None), "a copy that goes is not the block's any more");
@@ -170,7 +167,7 @@ impl Engine {
                 flight.set_bytes(bytes);
                 self.copies.wait_for_place(block, level);
             }
-            Act::Hold => self.disk.range.as_mut().expect("a range operation holds").holds_one_more(),
+            Act::Hold => self.disk.range_holds_one_more(),
         }
         None
     }
@@ -249,9 +246,9 @@ impl Engine {
 
     /// Notes a new copy on the SSD. Returns its version.
     pub(super) fn put_on_ssd(&mut self, block: BlockNo, put: Put) -> u64 {
-        let (version, is_volatile) = self.levels.put(block, put, self.disk.marks.is_unstable(block));
+        let (version, is_volatile) = self.levels.put(block, put, self.disk.is_unstable(block));
         if is_volatile {
-            self.disk.marks.remember_volatile(put.place, version);
+            self.disk.remember_volatile(put.place, version);
         }
         version
     }
@@ -392,7 +389,7 @@ impl Engine {
                 self.advance(block, written, AtHand::Nothing);
             }
             Stage::WriteBacking => {
-                self.disk.marks.wrote(block);
+                self.disk.wrote(block);
                 self.advance(block, written, AtHand::Nothing);
             }
             _ => self.advance(block, written, AtHand::Nothing),

@@ -48,7 +48,7 @@ impl Engine {
     fn admission(&self) -> Admission {
         Admission {
             is_well: self.health.is_well(),
-            has_range: self.disk.range.is_some() || self.groups_hold_ranges(),
+            has_range: self.disk.has_range() || self.groups_hold_ranges(),
             // Where nothing is written back, because nothing can be, nobody waits for it.
             is_throttled: self.groups_hold_writes()
                 || (self.drain.under_way() > 0 && self.background.is_over_max(self.blocks_to_clean())),

@@ -42,7 +42,7 @@ impl Engine {
     /// Whether a group, or a trim or zeroing before the next one, waits for its turn among the operations on blocks.
     pub(super) fn groups_wait_for_blocks(&self) -> bool {
         let Some(ordered) = &self.ordered else { return false };
-        ordered.group().is_some_and(Group::is_capturing) || self.disk.range.is_some()
+        ordered.group().is_some_and(Group::is_capturing) || self.disk.has_range()
     }
 
     /// What a write amounts to where the disk is written in groups alone, and what is to be set aside for it: nothing goes past
@@ -89,7 +89,7 @@ impl Engine {
         let Some(ordered) = self.ordered.as_mut().filter(|ordered| !ordered.has_gathered_nothing()) else {
             return true;
         };
-        let can_write = self.health.writes_back() && self.flights.lost() == 0 && self.disk.range.is_none();
+        let can_write = self.health.writes_back() && self.flights.lost() == 0 && !self.disk.has_range();
         if !can_write || ordered.is_busy() {
             return false;
         }
@@ -204,7 +204,7 @@ impl Engine {
                     self.io.command(DeviceId::Redo, CommandKind::Flush, Owner::RedoFlush);
                 }
                 GroupNext::FlushDisk => {
-                    let mark = self.disk.marks.wrote_back();
+                    let mark = self.disk.wrote_group();
                     if let Some(group) = self.group() {
                         group.await_disk(mark);
                     }
@@ -223,7 +223,7 @@ impl Engine {
     /// is lost.
     pub(super) fn tick_groups(&mut self) {
         if self.ordered.as_ref().is_some_and(Ordered::is_paused) {
-            self.refuse_range();
+            self.disk.refuse_range();
         }
         let is_lost = self.flights.lost() > 0;
         let Some(ordered) = &mut self.ordered else { return };
@@ -238,14 +238,7 @@ impl Engine {
         if let Some(ordered) = &mut self.ordered {
             ordered.undo_cut();
         }
-        self.refuse_range();
-    }
-
-    /// A trim or zeroing that waits for a group which cannot be written fails.
-    pub(super) fn refuse_range(&mut self) {
-        if let Some(range) = &mut self.disk.range {
-            range.refuse();
-        }
+        self.disk.refuse_range();
     }
 
     fn write_of_group(&mut self, number: u32) {

@@ -270,7 +270,7 @@ impl Engine {
         self.scrub.tick(self.levels.ssd_slots());
         self.fence.resume();
         self.resume_rescue();
-        self.disk.marks.flush_wanted = true;
+        self.disk.want_flush();
         self.run();
     }
 
@@ -280,7 +280,7 @@ impl Engine {
             && self.front.is_empty()
             && self.flights.is_empty()
             && self.io.is_idle()
-            && self.disk.range.is_none()
+            && !self.disk.has_range()
             && (self.ordered.as_ref().is_none_or(Ordered::is_resting) || !self.health.writes_back())
     }
 
@@ -336,7 +336,7 @@ impl Engine {
             read_ssd_blocks: scheme.resident_blocks(Level::ReadSsd),
             unmirrored_blocks: scheme.mirroring().map_or(0, |scheme| scheme.mirrors().missing_blocks),
             dirty_blocks: levels.dirty_blocks(),
-            write_backs_waiting: disk.destage.waiting() + flights.kept() as u32,
+            write_backs_waiting: disk.destage().waiting() + flights.kept() as u32,
             promotions_waiting: self.copies.waiting(),
             lost_blocks: flights.lost() as u32,
             drain_failures: drain.failures,
@@ -397,8 +397,8 @@ impl Engine {
             version: self.levels.version(),
             kept: store.map_or(u64::MAX, VolumeStore::kept_version),
             durable: store.map_or(u64::MAX, VolumeStore::durable_version),
-            mark: self.disk.marks.mark(),
-            flushed: self.disk.marks.flushed(),
+            mark: self.disk.mark(),
+            flushed: self.disk.flushed(),
         }
     }
 

@@ -133,16 +133,16 @@ impl Engine {
             }
             // Its guest was answered, and the SSD has the block. What waited for it goes on.
             CompletionVerdict::Discard => {
-                self.disk.marks.wrote(block);
+                self.disk.wrote(block);
                 self.forget_disk_write(block);
                 self.advance(block, Input::LateArrived, AtHand::Nothing);
             }
             CompletionVerdict::Acknowledge => {
-                self.disk.marks.wrote(block);
+                self.disk.wrote(block);
                 self.advance(block, Input::DiskFirst, AtHand::Nothing);
             }
             CompletionVerdict::Wait | CompletionVerdict::Fail => {
-                self.disk.marks.wrote(block);
+                self.disk.wrote(block);
                 self.flights.of_mut(block).disk_ended(result.err().map(GuestError::from));
             }
         }

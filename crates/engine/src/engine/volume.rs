@@ -17,7 +17,7 @@ use lode_types::{BlockNo, Buf, Bytes, Level, MediaError, planted};
 use super::Engine;
 use super::carry::AtHand;
 use crate::command::{CommandKind, DeviceId};
-use crate::disk::{JobBlockId, MAX_JOBS, Marks, RangeNext};
+use crate::disk::{Flushed, JobBlockId, MAX_JOBS, RangeNext};
 use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
 use crate::guest::{GuestError, Served};
 use crate::io::{Io, Owner, Want};
@@ -32,7 +32,7 @@ impl Engine {
     pub(super) fn drive_destage(&mut self) {
         let is_polite = self.background.is_polite(self.blocks_to_clean()) && !self.is_blocked();
         let most_jobs = if is_polite { 1 } else { MAX_JOBS };
-        while let Some(blocks) = self.disk.destage.begin_job(most_jobs) {
+        while let Some(blocks) = self.disk.destage_mut().begin_job(most_jobs) {
             blocks.into_iter().for_each(|(at, block)| self.read_for_write_back(at, block));
         }
     }
@@ -48,7 +48,7 @@ impl Engine {
                 self.was_read_for_write_back(at, Some(data));
             }
             (Some(copy @ (CopyAt::ReadSsd | CopyAt::Ssd)), _) => {
-                self.disk.destage.reads_from(at, copy);
+                self.disk.destage_mut().reads_from(at, copy);
                 self.fetch(block, copy, Owner::Destage(at));
             }
             _ => {
@@ -59,7 +59,7 @@ impl Engine {
     }
 
     fn was_read_for_write_back(&mut self, at: JobBlockId, data: Option<Bytes>) {
-        for (at, block, data) in self.disk.destage.was_read(at, data) {
+        for (at, block, data) in self.disk.destage_mut().was_read(at, data) {
             let (device, offset_bytes) = (DeviceId::Backing, self.config.block.start_of(block));
             let owner = Owner::Destage(at);
             self.io.want(Want { device, offset_bytes, len: data.len(), data: Some(data), owner, find: None });
@@ -73,7 +73,7 @@ impl Engine {
         result: Result<(), MediaError>,
         data: Buf,
     ) {
-        match self.disk.destage.command_ended(at) {
+        match self.disk.destage().command_ended(at) {
             None => {}
             Some((block, Some(copy)))
                 if self.levels.is_intact(copy, self.flights.of(block), result, data.as_slice()) =>
@@ -86,7 +86,7 @@ impl Engine {
                 self.read_for_write_back(at, block);
             }
             Some((block, None)) => {
-                self.disk.destage.was_written(at);
+                self.disk.destage_mut().was_written(at);
                 if result.is_ok() && self.health.writes_back() {
                     self.disk.written_back(block);
                 } else {
@@ -99,7 +99,7 @@ impl Engine {
 
     /// Whether written-back blocks should be made final now: many are, space is short, or one of them is waited for.
     fn wants_flush(&self) -> bool {
-        let destage = &self.disk.destage;
+        let destage = self.disk.destage();
         let is_waited_for = |block| {
             let flight = self.flights.get(block);
             flight.is_some_and(|flight: &Flight| flight.is_waited_for() || flight.access().is_some())
@@ -121,13 +121,15 @@ impl Engine {
             let head = self.flights.get(*block).and_then(|flight| flight.ops().next());
             matches!(head, Some(BlockOp::Clean { .. }))
         };
-        let cleaned = self.disk.destage.unflushed().filter(is_cleaned).count();
-        cleaned > 0 && (cleaned == self.drain.under_way() || self.disk.destage.is_idle())
+        let cleaned = self.disk.destage().unflushed().filter(is_cleaned).count();
+        cleaned > 0 && (cleaned == self.drain.under_way() || self.disk.destage().is_idle())
     }
 
     /// Flushes the backing disk if anybody waits for it.
     pub(super) fn drive_backing(&mut self) {
-        self.disk.marks.flush_wanted |= self.wants_flush();
+        if self.wants_flush() {
+            self.disk.want_flush();
+        }
         let waited_for = self.requests.mark_waited_for().max(self.group_mark_waited_for());
         if self.disk.begin_flush(waited_for) {
             self.io.command(DeviceId::Backing, CommandKind::Flush, Owner::BackingFlush);
@@ -137,13 +139,13 @@ impl Engine {
     /// The backing disk was flushed: what it now holds for good leaves the SSD, or is clean there, as soon as the journal
     /// says so.
     pub(super) fn backing_flushed(&mut self) {
-        let stable = self.disk.marks.flush_done();
+        let Flushed { copies, blocks } = self.disk.flush_done();
         if let Some(store) = self.levels.store_mut() {
-            for (place, version) in stable {
+            for (place, version) in copies {
                 store.places_mut().make_known(place, version);
             }
         }
-        for block in self.disk.destage.take_flushed(self.disk.marks.flushed()) {
+        for block in blocks {
             self.advance(block, Input::OnDisk, AtHand::Nothing);
         }
         self.range_flushed();
@@ -191,10 +193,8 @@ impl Engine {
                 self.advance(block, Input::Durable, AtHand::Nothing);
             }
         }
-        if let Some(range) = &mut self.disk.range {
-            let next = range.journal_durable(version);
-            self.carry_out_range(next);
-        }
+        let next = self.disk.range_durable(version);
+        self.carry_out_range(next);
         let now = self.durability();
         self.requests.release_durable(&now);
     }
@@ -223,56 +223,47 @@ fn carry_out(store: &mut VolumeStore, io: &mut Io) {
 impl Engine {
     /// Takes the range operation on where it can go on by itself.
     pub(super) fn drive_range(&mut self) {
+        let Some(range) = self.disk.range() else { return };
         let now = self.durability();
         let is_busy = self.ordered.as_ref().is_some_and(Ordered::is_busy) && !planted("zeroes-past-groups");
-        if let Some(range) = &mut self.disk.range {
-            // What was written before goes to the disk before.
-            match is_busy && !range.is_refused() {
-                true if now.is_well => return,
-                true => range.refuse(),
-                false => {}
-            }
-            let next = range.gathered(now.version, now.durable, now.is_well);
-            self.carry_out_range(next);
+        // What was written before goes to the disk before.
+        match is_busy && !range.is_refused() {
+            true if now.is_well => return,
+            true => self.disk.refuse_range(),
+            false => {}
         }
+        let next = self.disk.range_gathered(now.version, now.durable, now.is_well);
+        self.carry_out_range(next);
     }
 
     pub(super) fn range_command_ended(&mut self, result: Result<(), MediaError>) {
-        let Some(range) = &mut self.disk.range else { return };
-        self.disk.marks.wrote_range(range.blocks.clone());
+        let Some(range) = self.disk.range() else { return };
         let has_copy =
             |&block: &BlockNo| self.flights.get(block).is_some_and(|flight| flight.copy().place().is_some());
         // Where the disk is written in groups, what it has past them is durable before anybody is told.
-        let holds_dirty = range.held.iter().any(has_copy) || self.ordered.is_some();
-        let next =
-            range.device_done(result.is_ok(), self.disk.marks.mark(), holds_dirty, self.health.is_well());
+        let holds_dirty = range.held().iter().any(has_copy) || self.ordered.is_some();
+        let next = self.disk.range_written(result.is_ok(), holds_dirty, self.health.is_well());
         self.carry_out_range(next);
     }
 
     /// The backing disk was flushed.
     fn range_flushed(&mut self) {
-        let flushed = self.disk.marks.flushed();
-        let Some(range) = self.disk.range.as_ref().filter(|range| range.is_flushed(flushed)) else { return };
-        for block in range.held.clone() {
+        let Some(held) = self.disk.range_flushed() else { return };
+        for block in held {
             self.advance(block, Input::Zeroed, AtHand::Nothing);
         }
-        let version = self.durability().version;
-        let durable = self.durability().durable;
-        if let Some(range) = &mut self.disk.range {
-            range.freed(version);
-            // There may have been nothing to give up.
-            let next = range.journal_durable(durable);
-            self.carry_out_range(next);
-        }
+        let now = self.durability();
+        // There may have been nothing to give up.
+        let next = self.disk.range_freed(now.version, now.durable);
+        self.carry_out_range(next);
     }
 
     fn carry_out_range(&mut self, next: RangeNext) {
         match next {
             RangeNext::Wait => {}
             RangeNext::Device => {
-                let Some(range) = &self.disk.range else { return };
-                let bytes = self.bytes_of(&range.blocks);
-                let kind = range.kind.command(bytes.start, bytes.end - bytes.start);
+                let Some(range) = self.disk.range() else { return };
+                let kind = range.command(self.bytes_of(range.blocks()));
                 self.io.command(DeviceId::Backing, kind, Owner::Range);
             }
             RangeNext::Done => self.end_range(PartEnd::Served(Served::Backing)),
@@ -287,21 +278,21 @@ impl Engine {
     }
 
     fn end_range(&mut self, end: PartEnd) {
-        let Some(range) = self.disk.range.take() else { return };
+        let Some(range) = self.disk.end_range() else { return };
         if let PartEnd::Failed(_) = end {
             // What the SSD has of them stays.
-            self.written.set(&self.bytes_of(&range.blocks));
+            self.written.set(&self.bytes_of(range.blocks()));
         }
-        for &block in &range.held {
+        for &block in range.held() {
             self.advance(block, Input::Released, AtHand::Nothing);
         }
         // Blocks that came into flight while the range was held.
-        for block in self.flights.within(&range.blocks) {
+        for block in self.flights.within(range.blocks()) {
             if self.flights.get(block).is_some_and(|flight| flight.stage() == Stage::Held) {
                 self.advance(block, Input::Released, AtHand::Nothing);
             }
         }
-        self.end_part(range.request, end);
+        self.end_part(range.request(), end);
     }
 }
 
@@ -406,7 +397,7 @@ impl Engine {
     /// What the backing disk was told to keep may be lost: nothing more is brought to it.
     pub(super) fn fail_backing(&mut self) {
         if planted("backing-failure-told-once") {
-            self.disk.marks = Marks::default();
+            self.disk.forget_marks();
             return self.end_durability();
         }
         self.health.backing_failed();
@@ -418,14 +409,12 @@ impl Engine {
     fn end_durability(&mut self) {
         self.requests.end_durability();
         let gates = self.flights.open_gates(u64::MAX);
-        for block in gates.into_iter().chain(self.disk.destage.give_up()) {
+        for block in gates.into_iter().chain(self.disk.destage_mut().give_up()) {
             if self.flights.contains(block) {
                 self.advance(block, Input::NeverDurable, AtHand::Nothing);
             }
         }
-        if let Some(range) = &self.disk.range {
-            self.carry_out_range(range.never_durable());
-        }
+        self.carry_out_range(self.disk.range_never_durable());
     }
 
     /// After the SSD failed: what the host must remember durably for the next start ([`lode_store::VolumeSpec`]) before the
