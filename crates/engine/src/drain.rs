@@ -77,8 +77,9 @@ pub(crate) struct Drain {
     asked: VecDeque<Target>,
     /// Cleanings under way, those of a drain that was stopped and those that schemes asked for included.
     under_way: usize,
-    pub(crate) cleaned: u64,
-    pub(crate) failures: u64,
+    /// Blocks that were written back and stay as clean ones, and cleanings that failed.
+    cleaned: u64,
+    failures: u64,
 }
 
 impl Drain {
@@ -138,6 +139,21 @@ impl Drain {
         if let Some(goal) = &mut self.goal {
             goal.version = goal.version.max(version);
         }
+    }
+
+    /// A dirty block is on the backing disk durably, and `stays` on the SSD.
+    pub(crate) fn written_back(&mut self, stays: bool) {
+        self.cleaned += u64::from(stays);
+    }
+
+    /// Blocks that were written back and stay on the SSD.
+    pub(crate) fn cleaned(&self) -> u64 {
+        self.cleaned
+    }
+
+    /// Cleanings that failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures
     }
 
     /// A cleaning is queued.

@@ -6,7 +6,10 @@
 //! is dirty, what may make more of it waits: both only keep back their own kind, and what has to do with their blocks. Who
 //! waits for room keeps others from taking it, but for reads, which may take as much before it as it needs itself.
 
-use lode_policy::{AnyScheme, Counters, Effect, Prefetch, PrefetchHint, Quota, Scheme};
+use lode_policy::{
+    AnyScheme, Counters, Effect, LevelDemand, Points, Prefetch, PrefetchHint, Quota, Reissuing, Scheme, Slot,
+    WriteBudget,
+};
 use lode_types::{Access, BlockNo, Level, blocks_of};
 use smallvec::SmallVec;
 
@@ -23,7 +26,7 @@ pub(crate) const PREFETCHED: usize = 64;
 /// Requests that wait, and the scheme that decides them.
 #[derive(Debug)]
 pub(crate) struct Front {
-    pub(crate) scheme: AnyScheme,
+    scheme: AnyScheme,
     /// The levels that it uses.
     levels: &'static [Level],
     counters: Counters,
@@ -145,9 +148,79 @@ impl Front {
         self.scheme.quota()
     }
 
+    /// What the scheme says of itself.
+    pub(crate) fn scheme(&self) -> &AnyScheme {
+        &self.scheme
+    }
+
+    /// The scheme, where it issues writes again.
+    pub(crate) fn reissuing(&mut self) -> Option<&mut dyn Reissuing> {
+        self.scheme.reissuing()
+    }
+
+    /// Whether the hooks of such a scheme want the block's dirty copy held.
+    pub(crate) fn holds_write_back(&mut self, block: BlockNo) -> bool {
+        self.scheme.reissuing().is_some_and(|cache| cache.hooks().holds_destage(block))
+    }
+
+    /// What the scheme could use of its levels, where it measures that.
+    pub(crate) fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
+        self.scheme.sizing().map(|sizing| sizing.demand(points))
+    }
+
+    /// The scheme holds to this budget of writes to the SSD, where it holds to any.
+    pub(crate) fn set_host_budget(&mut self, budget: WriteBudget) {
+        if let Some(budgeting) = self.scheme.budgeting() {
+            budgeting.set_host_budget(budget);
+        }
+    }
+
+    /// Blocks that it found worth a write without a budget, where it holds to one.
+    pub(crate) fn wanted_blocks(&mut self) -> Option<u64> {
+        self.scheme.budgeting().map(|budgeting| budgeting.wanted_blocks())
+    }
+
+    /// The slots of a block that a scheme with mirrors knows.
+    pub(crate) fn mirrored_slots(&self, block: BlockNo) -> [Option<Slot>; Level::COUNT] {
+        self.scheme.mirroring().map_or([None; Level::COUNT], |scheme| scheme.slots(block))
+    }
+
+    /// A block is on the SSD that the scheme has not heard of. The slot that it is to have; none: it has no room.
+    pub(crate) fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
+        self.scheme.restore(block, dirty)
+    }
+
+    /// The block's dirty copy is clean.
+    pub(crate) fn cleaned(&mut self, block: BlockNo) {
+        self.scheme.cleaned(block);
+    }
+
+    /// The block has no copy in this level.
+    pub(crate) fn forget(&mut self, level: Level, block: BlockNo) {
+        self.scheme.forget(level, block);
+    }
+
+    /// A write on its way to the backing disk is to be cached as well, where the scheme issues writes again.
+    pub(crate) fn take_in(&mut self, block: BlockNo) -> Vec<Effect> {
+        self.ask(|scheme, effects| {
+            if let Some(cache) = scheme.reissuing() {
+                cache.take_in(block, effects);
+            }
+        })
+    }
+
     /// A share, as far as it is of levels that the scheme uses.
     pub(crate) fn used(&self, share: Quota) -> Quota {
         used(self.levels, share)
+    }
+
+    /// The same, of levels that it uses or another one will (`to_come`). What there is of the read SSD was divided at the start,
+    /// and stays.
+    pub(crate) fn share_to_have(&self, share: Quota, to_come: &[Level]) -> Quota {
+        share.map(|level, blocks| match level {
+            Level::ReadSsd => blocks,
+            _ => self.used(share).of(level).max(used(to_come, share).of(level)),
+        })
     }
 
     /// Takes a request to wait for its turn, unless it does not fit the volume or the limits.
@@ -288,7 +361,7 @@ impl Front {
     }
 
     /// What the scheme says to a question, counted. The list is to be handed back with [`Front::give_back`].
-    pub(crate) fn ask(&mut self, question: impl FnOnce(&mut AnyScheme, &mut Vec<Effect>)) -> Vec<Effect> {
+    fn ask(&mut self, question: impl FnOnce(&mut AnyScheme, &mut Vec<Effect>)) -> Vec<Effect> {
         let mut effects = std::mem::take(&mut self.effects);
         effects.clear();
         question(&mut self.scheme, &mut effects);

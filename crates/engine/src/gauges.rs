@@ -3,6 +3,7 @@
 use crate::command::DeviceId;
 use crate::flight::Damage;
 use crate::io::{Owner, Segment};
+use crate::reissue::ReissueCounts;
 
 /// Things that should not happen, counted. Each is worth an operator's look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,13 @@ impl Alarms {
 }
 
 impl Gauges {
+    /// These writes were issued again, or could not be, beside others.
+    pub(crate) fn add_reissues(&mut self, counts: &ReissueCounts) {
+        self.reissued_writes += counts.issued;
+        self.refused_reissues += counts.refused;
+        self.discarded_completions += counts.discarded;
+    }
+
     /// A segment of a command has ended well.
     pub(crate) fn note(&mut self, device: DeviceId, is_write: bool, segment: &Segment) {
         let bytes = segment.len as u64;

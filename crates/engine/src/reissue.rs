@@ -17,9 +17,9 @@
 //! This part knows which writes may be issued again, and asks the hooks; it must not know who waits and why, nor blocks in
 //! flight.
 
-use lode_policy::request_oriented::{Admission, CompletionVerdict, Consequence, Device, Verdict, WriteId};
+use lode_policy::Reissuing;
+use lode_policy::request_oriented::{CompletionVerdict, Consequence, Device, Verdict, WriteId};
 use lode_policy::schemes::request_oriented::WAITED_FOR;
-use lode_policy::{AnyScheme, Scheme};
 use lode_store::Place;
 use lode_types::{Access, BlockNo};
 use slab::Slab;
@@ -53,10 +53,6 @@ pub(crate) struct Reissues {
     counts: ReissueCounts,
 }
 
-fn hooks(scheme: &mut AnyScheme) -> &mut Admission {
-    scheme.reissuing().expect("only such schemes list writes").hooks()
-}
-
 /// The writes among these consequences; nobody inherits anything here.
 fn writes_of(consequences: &[Consequence]) -> Vec<WriteId> {
     let write = |consequence: &Consequence| match *consequence {
@@ -77,8 +73,7 @@ impl Reissues {
 
     /// A write begins its way to the backing disk. The hooks hear of those that were not admitted; one that found no room
     /// is left to the disk.
-    pub(crate) fn list(&mut self, scheme: &mut AnyScheme, access: &Access) -> Option<DiskWrite> {
-        let cache = scheme.reissuing()?;
+    pub(crate) fn list(&mut self, cache: &mut dyn Reissuing, access: &Access) -> Option<DiskWrite> {
         if cache.on_submit(access) == Verdict::Cache {
             return None;
         }
@@ -99,16 +94,16 @@ impl Reissues {
     }
 
     /// Somebody waits for a request of this block: the writes that go before it.
-    pub(crate) fn overlapped(&self, scheme: &mut AnyScheme, block: BlockNo) -> Vec<WriteId> {
+    pub(crate) fn overlapped(&self, cache: &mut dyn Reissuing, block: BlockNo) -> Vec<WriteId> {
         let mut out = Vec::new();
-        hooks(scheme).on_overlap(WAITED_FOR, block, 1, &mut out);
+        cache.hooks().on_overlap(WAITED_FOR, block, 1, &mut out);
         writes_of(&out)
     }
 
     /// Somebody waits for a flush: the writes that go before it.
-    pub(crate) fn flushed(&self, scheme: &mut AnyScheme) -> Vec<WriteId> {
+    pub(crate) fn flushed(&self, cache: &mut dyn Reissuing) -> Vec<WriteId> {
         let mut out = Vec::new();
-        hooks(scheme).on_flush(WAITED_FOR, &mut out);
+        cache.hooks().on_flush(WAITED_FOR, &mut out);
         writes_of(&out)
     }
 
@@ -118,20 +113,20 @@ impl Reissues {
     }
 
     /// The write cannot be issued again.
-    pub(crate) fn refuse(&mut self, scheme: &mut AnyScheme, id: WriteId) {
+    pub(crate) fn refuse(&mut self, cache: &mut dyn Reissuing, id: WriteId) {
         self.counts.refused += 1;
-        hooks(scheme).on_no_space(id);
+        cache.hooks().on_no_space(id);
     }
 
     /// A device is through with a write: what that means for its guest.
     pub(crate) fn completed(
         &mut self,
-        scheme: &mut AnyScheme,
+        cache: &mut dyn Reissuing,
         id: WriteId,
         device: Device,
         ok: bool,
     ) -> CompletionVerdict {
-        let completion = hooks(scheme).on_complete(id, device, ok);
+        let completion = cache.hooks().on_complete(id, device, ok);
         self.counts.discarded += u64::from(completion == CompletionVerdict::Discard);
         completion
     }

@@ -18,8 +18,8 @@ pub(crate) struct Scrub {
     due_slots: u32,
     due_remainder: u64,
     under_way: u32,
-    pub(crate) scrubbed_blocks: u64,
-    pub(crate) passes: u64,
+    scrubbed_blocks: u64,
+    passes: u64,
 }
 
 impl Scrub {
@@ -63,6 +63,16 @@ impl Scrub {
     pub(crate) fn ended(&mut self) {
         self.under_way -= 1;
         self.scrubbed_blocks += 1;
+    }
+
+    /// Blocks that were compared with their checksums.
+    pub(crate) fn scrubbed_blocks(&self) -> u64 {
+        self.scrubbed_blocks
+    }
+
+    /// How often all of them were.
+    pub(crate) fn passes(&self) -> u64 {
+        self.passes
     }
 
     /// Slots mean other blocks now: the pass begins anew.

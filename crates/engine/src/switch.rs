@@ -16,9 +16,9 @@ const MOST_LEAVING_BYTES: u64 = 704;
 /// A scheme that is to decide from now on.
 #[derive(Debug)]
 pub(crate) struct Switch {
-    pub(crate) settings: Settings,
-    /// What the scheme before may grow to, which decides until this one begins.
-    pub(crate) largest_before: Option<Quota>,
+    settings: Settings,
+    /// What the scheme before may grow to, which decides until this one begins; none: there is no host to give more.
+    largest_before: Option<Quota>,
 }
 
 /// Who has a block on the SSD that a scheme is asked about.
@@ -35,11 +35,43 @@ pub(crate) fn used(levels: &[Level], share: Quota) -> Quota {
     share.map(|level, blocks| if levels.contains(&level) { blocks } else { 0 })
 }
 
-pub(crate) fn info_of(settings: &Settings) -> &'static SchemeInfo {
+fn info_of(settings: &Settings) -> &'static SchemeInfo {
     SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme")
 }
 
 impl Switch {
+    /// A switch to these settings, instead of one that has not begun (`before`). `largest` is what the volume may grow to now.
+    pub(crate) fn new(settings: Settings, before: Option<Switch>, largest: Option<Quota>) -> Switch {
+        let largest_before = before.map_or(largest, |before| before.largest_before);
+        Switch { settings, largest_before }
+    }
+
+    /// What the volume may grow to from now on, where the new scheme may grow to `largest`.
+    pub(crate) fn largest_to_come(&self, largest: Option<Quota>) -> Option<Quota> {
+        self.largest_before.map(|before| largest.unwrap_or(before))
+    }
+
+    /// What the scheme before may grow to.
+    pub(crate) fn largest_before(&self) -> Option<Quota> {
+        self.largest_before
+    }
+
+    /// As much of a share as the scheme before can be given, which decides until this one begins.
+    pub(crate) fn within_reach(&self, share: Quota) -> Quota {
+        let least = |largest: Quota| share.map(|level, blocks| blocks.min(largest.of(level)));
+        self.largest_before.map_or(share, least)
+    }
+
+    /// The levels that the new scheme uses.
+    pub(crate) fn levels(&self) -> &'static [Level] {
+        info_of(&self.settings).levels
+    }
+
+    /// The new scheme, for what there is of the levels.
+    pub(crate) fn build_front(&self, config: &EngineConfig, levels: &Levels) -> Front {
+        build_front(&self.settings, config, levels)
+    }
+
     /// Whether there is what the scheme cannot be without.
     pub(crate) fn has_least(&self, config: &EngineConfig, levels: &Levels) -> bool {
         let info = info_of(&self.settings);

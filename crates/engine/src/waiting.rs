@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use lode_types::{BlockNo, BlockSize, blocks_of};
+use lode_types::{BlockNo, BlockSize, ByteList, blocks_of};
 use slab::Slab;
 
 use crate::guest::{GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES};
@@ -48,16 +48,16 @@ impl Kind {
 /// A request that waits for admission, or what is left of it: long ones are decided piece by piece.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) request: GuestRequest,
+    request: GuestRequest,
     /// Bytes of the volume that are still to be decided.
-    pub(crate) rest: Range<u64>,
+    rest: Range<u64>,
     /// The request under way, once its first piece is decided.
-    pub(crate) key: Option<usize>,
+    key: Option<usize>,
 }
 
 impl Waiting {
     /// What is decided next of it: no block is in two pieces.
-    pub(crate) fn next_piece(&self, size: BlockSize) -> Range<u64> {
+    fn next_piece(&self, size: BlockSize) -> Range<u64> {
         let most = if self.request.op.is_range() { MAX_RANGE_BYTES } else { MAX_PIECE_BYTES };
         let at = self.rest.start;
         at..self.rest.end.min(size.start_of(size.block_of(at.saturating_add(most))))
@@ -113,7 +113,48 @@ type Turn = (u64, usize);
 #[derive(Debug)]
 pub(crate) struct Taken {
     id: usize,
-    pub(crate) waiting: Waiting,
+    waiting: Waiting,
+}
+
+impl Taken {
+    pub(crate) fn request(&self) -> &GuestRequest {
+        &self.waiting.request
+    }
+
+    /// The request under way, once its first piece is decided.
+    pub(crate) fn key(&self) -> Option<usize> {
+        self.waiting.key
+    }
+
+    /// What is decided next of it.
+    pub(crate) fn next_piece(&self, size: BlockSize) -> Range<u64> {
+        self.waiting.next_piece(size)
+    }
+
+    /// The bytes that are to be written, which are not there any more.
+    pub(crate) fn take_bytes(&mut self) -> ByteList {
+        match &mut self.waiting.request.op {
+            GuestOp::Write { data, .. } => std::mem::take(data),
+            _ => ByteList::new(),
+        }
+    }
+
+    /// Its next piece, which ends here, is decided as a part of this request under way.
+    pub(crate) fn piece_decided(&mut self, key: usize, end: u64) {
+        let Waiting { rest, key: known, .. } = &mut self.waiting;
+        assert!(known.is_none_or(|known| known == key) && (rest.start..=rest.end).contains(&end));
+        (*known, rest.start) = (Some(key), end);
+    }
+
+    /// Nothing more of it is decided.
+    pub(crate) fn give_up_rest(&mut self) {
+        self.waiting.rest.start = self.waiting.rest.end;
+    }
+
+    /// Whether nothing is left of it.
+    pub(crate) fn is_over(&self) -> bool {
+        self.waiting.rest.is_empty()
+    }
 }
 
 /// All that wait.
@@ -215,7 +256,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use lode_types::{ByteList, Rng};
+    use lode_types::Rng;
 
     use super::*;
 

@@ -1,7 +1,6 @@
 //! What blocks in flight need done: their state machines are told what happened, and what they say is next is carried to the
 //! levels, to devices, to guests and to those who decide whose turn it is.
 
-use lode_policy::Scheme;
 use lode_types::{BlockNo, Buf, Bytes, Level, MediaError, planted};
 
 use super::Engine;
@@ -136,15 +135,14 @@ impl Engine {
                 return self.await_version(block, version);
             }
             Act::WriteBack => {
-                let is_held = self.is_destage_held(block);
-                assert!(!is_held, "block {block} waits for an older write");
+                assert!(!self.front.holds_write_back(block), "block {block} waits for an older write");
                 self.disk.destage_mut().add(block);
             }
             Act::AwaitFlush => self.disk.await_flush(block),
             Act::NoteWrittenBack { place, stays } => {
                 let copy = self.flights.of(block).copy();
                 assert!(stays != (copy == SsdCopy::None), "a copy that goes is not the block's any more");
-                self.drain.cleaned += u64::from(stays);
+                self.drain.written_back(stays);
                 let is_well = self.health.is_well();
                 if !is_well {
                     // The journal takes nothing any more.
@@ -217,7 +215,7 @@ impl Engine {
         self.drain.ended(failed);
         self.background.ended(failed);
         if stays && !failed && !will_be_written && !asked {
-            self.front.scheme.cleaned(block);
+            self.front.cleaned(block);
         }
     }
 
@@ -231,16 +229,15 @@ impl Engine {
         if slot.is_some() {
             self.note_dirty_slot(block, slot);
         }
-        let scheme = &mut self.front.scheme;
         if flight.copy().is_lost() {
             // Out of the scheme's hands until it is repaired or overwritten, the copies beside it included.
             for level in Level::ALL {
                 if flight.take_slot(level).is_some() {
-                    scheme.forget(level, block);
+                    self.front.forget(level, block);
                 }
             }
         }
-        let kept = self.levels.settle(flight, keep_spares, |level| scheme.forget(level, block));
+        let kept = self.levels.settle(flight, keep_spares, |level| self.front.forget(level, block));
         self.flights.keep(block, kept);
     }
 

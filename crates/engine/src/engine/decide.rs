@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lode_policy::{CopySource, Effect, Scheme, Slot};
+use lode_policy::{CopySource, Effect, Slot};
 use lode_types::{Access, BlockNo, BlockRange, Buf, ByteList, Direction, Level, Origin, blocks_of, planted};
 
 use super::Engine;
@@ -10,7 +10,7 @@ use crate::disk::RangeKind;
 use crate::flight::{AccessKind, BlockAccess, BlockOp, Flight, PartEnd, RequestSlice, Reserved, Stage};
 use crate::front::{Admission, Decided};
 use crate::guest::{GuestError, GuestOp, Served};
-use crate::waiting::{Taken, Waiting};
+use crate::waiting::Taken;
 
 /// Nothing had to be done for it.
 const AT_ONCE: PartEnd = PartEnd::Served(Served::Dram);
@@ -23,14 +23,14 @@ impl Engine {
             return false;
         }
         if let Some((mut refused, error)) = self.front.next_refused(self.health.is_well()) {
-            match refused.waiting.key {
-                None => self.requests.refuse(refused.waiting.request.token, error),
+            match refused.key() {
+                None => self.requests.refuse(refused.request().token, error),
                 Some(key) => {
                     self.requests.fail(key, error);
                     self.end_part(key, AT_ONCE);
                 }
             }
-            refused.waiting.rest.start = refused.waiting.rest.end;
+            refused.give_up_rest();
             self.front.decided(refused);
             return true;
         }
@@ -57,7 +57,7 @@ impl Engine {
 
     /// Keeps the share below what places that failed have left of it, so that the reserve stays what it was.
     fn shrink_for_bad_places(&mut self) {
-        let quota = self.front.scheme.quota();
+        let quota = self.front.quota();
         let most = self.front.used(self.levels.share_in_force(&self.config)).ssd_blocks;
         if quota.ssd_blocks > most {
             let effects = self.front.resize(quota.with(Level::Ssd, most));
@@ -67,13 +67,12 @@ impl Engine {
 
     /// Decides the next piece of a request.
     fn decide(&mut self, mut next: Taken) {
-        let waiting = &mut next.waiting;
-        let piece = waiting.next_piece(self.config.block);
-        let key = waiting.key.unwrap_or_else(|| self.begin_request(waiting));
-        self.decide_piece(key, &waiting.request.op, &piece);
-        (waiting.key, waiting.rest.start) = (Some(key), piece.end);
-        let is_last = waiting.rest.is_empty();
-        let (is_access, now_ns) = (waiting.request.is_access(), waiting.request.now_ns);
+        let piece = next.next_piece(self.config.block);
+        let key = next.key().unwrap_or_else(|| self.begin_request(&mut next, piece.start));
+        self.decide_piece(key, &next.request().op, &piece);
+        next.piece_decided(key, piece.end);
+        let (is_last, is_access, now_ns) =
+            (next.is_over(), next.request().is_access(), next.request().now_ns);
         self.front.decided(next);
         if !is_last {
             return;
@@ -86,22 +85,22 @@ impl Engine {
     }
 
     /// Notes a request whose first piece is about to be decided. It counts as a part of its own until the last one is.
-    fn begin_request(&mut self, next: &mut Waiting) -> usize {
+    fn begin_request(&mut self, next: &mut Taken, start: u64) -> usize {
         let block = self.config.block;
-        let (data, durable) = match &mut next.request.op {
+        let (data, durable) = match next.request().op {
             GuestOp::Read { offset_bytes, length_bytes } => {
-                let blocks = blocks_of(block, *offset_bytes, *length_bytes).len();
+                let blocks = blocks_of(block, offset_bytes, length_bytes).len();
                 (self.requests.list_of(blocks), false)
             }
-            GuestOp::Write { data, fua, .. } => (std::mem::take(data), *fua && !planted("fua-ignored")),
+            GuestOp::Write { fua, .. } => (next.take_bytes(), fua && !planted("fua-ignored")),
             GuestOp::Flush => (ByteList::new(), true),
             GuestOp::Trim { .. } => (ByteList::new(), false),
             GuestOp::WriteZeroes { fua, .. } => {
                 let zeroes = Buf::zeroed(block.bytes() as usize).freeze();
-                (std::iter::once(zeroes).collect(), *fua && !planted("fua-of-zeroes-ignored"))
+                (std::iter::once(zeroes).collect(), fua && !planted("fua-of-zeroes-ignored"))
             }
         };
-        self.requests.begin(next.request.token, data, block.block_of(next.rest.start), durable)
+        self.requests.begin(next.request().token, data, block.block_of(start), durable)
     }
 
     fn decide_piece(&mut self, request: usize, op: &GuestOp, piece: &Range<u64>) {
@@ -257,7 +256,7 @@ impl Engine {
                 }
             }
             Effect::Clean { slot, block } if self.health.is_well() && self.ordered.is_none() => {
-                self.drain.ask(block, slot, self.front.scheme.quota().ssd_blocks);
+                self.drain.ask(block, slot, self.front.quota().ssd_blocks);
             }
             Effect::Clean { .. } => {}
             Effect::Copy { to, slot, block, from, .. } => {
@@ -300,7 +299,7 @@ impl Engine {
         if self.disk.range_holds(block) {
             flight.begin_held();
         }
-        let slots = self.front.scheme.mirroring().map_or([None; Level::COUNT], |scheme| scheme.slots(block));
+        let slots = self.front.mirrored_slots(block);
         for level in Level::ALL {
             if let Some(slot) =
                 slots[level.index()].filter(|&slot| self.levels.block_in(level, slot) == Some(block))

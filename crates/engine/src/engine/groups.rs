@@ -2,14 +2,13 @@
 //! operations on them, and what the group wants written and flushed carried to devices. What is decided about groups is in
 //! `ordered`.
 
-use lode_policy::Scheme;
 use lode_types::{BlockNo, Bytes, Level, MediaError, planted};
 
 use super::Engine;
 use crate::command::{CommandKind, DeviceId};
 use crate::flight::{AccessKind, BlockOp, CopyAt, Reserved};
 use crate::io::{Owner, Want};
-use crate::ordered::{Behind, Group, GroupFacts, GroupNext, GroupWrite, Identity, Ordered};
+use crate::ordered::{Behind, Gathered, Group, GroupFacts, GroupNext, GroupWrite, Identity, Ordered};
 
 /// Decisions.
 impl Engine {
@@ -28,9 +27,7 @@ impl Engine {
     /// was written before is on its way. Where nothing is written back, because nothing can be, nobody waits for it.
     pub(super) fn groups_hold_writes(&self) -> bool {
         let Some(ordered) = &self.ordered else { return false };
-        let is_full = !ordered.has_room() || ordered.is_too_far_behind();
-        let is_on_its_way = self.writes_around && !ordered.has_everything();
-        (is_full || is_on_its_way) && self.health.is_well() && !self.is_stuck()
+        ordered.holds_writes(self.writes_around) && self.health.is_well() && !self.is_stuck()
     }
 
     /// Whether trims and zeroings have to wait: each comes behind a group of its own.
@@ -50,31 +47,27 @@ impl Engine {
     pub(super) fn by_way_of_groups(
         &mut self,
         block: BlockNo,
-        kind: AccessKind,
+        decided: AccessKind,
         wants: Reserved,
     ) -> (AccessKind, Reserved) {
-        if self.ordered.is_none() || matches!(kind, AccessKind::Read { .. }) {
-            return (kind, wants);
+        if self.ordered.is_none() {
+            return (decided, wants);
         }
-        let is_stuck = self.is_stuck();
-        let writes_around = self.writes_around;
-        // Once the disk has everything it may have more at once.
-        let goes_around = |ordered: &&mut Ordered| writes_around && ordered.has_everything();
-        let Some(ordered) = self.ordered.as_mut().filter(|ordered| !goes_around(ordered)) else {
-            return (kind, wants);
-        };
-        let kind = match kind {
-            AccessKind::WriteAround if planted("write-around-past-groups") => return (kind, wants),
+        let kind = match decided {
+            AccessKind::Read { .. } => return (decided, wants),
+            AccessKind::WriteAround if planted("write-around-past-groups") => return (decided, wants),
             AccessKind::WriteAround => AccessKind::WriteBack { merge: CopyAt::Backing },
             AccessKind::WriteThrough { merge } => AccessKind::WriteBack { merge },
-            kind => kind,
+            AccessKind::WriteBack { .. } => decided,
         };
-        // Without room, and without hope for some, the write fails.
-        let is_taken = ordered.gathers(block) || ordered.has_room() || !is_stuck;
-        if is_taken {
-            ordered.dirtied(block);
+        let is_stuck = self.is_stuck();
+        let Some(ordered) = &mut self.ordered else { return (decided, wants) };
+        match ordered.gather(block, self.writes_around, is_stuck) {
+            Gathered::Past => (decided, wants),
+            Gathered::Taken => (kind, Reserved { place: true, ..wants }),
+            // Without room, and without hope for some, the write fails.
+            Gathered::Refused => (kind, Reserved { place: false, ..wants }),
         }
-        (kind, Reserved { place: is_taken, ..wants })
     }
 
     /// A guest flushes.
@@ -165,7 +158,7 @@ impl Engine {
             ordered.settled();
         }
         if stays && !is_dirty && !will_be_written {
-            self.front.scheme.cleaned(block);
+            self.front.cleaned(block);
         }
     }
 

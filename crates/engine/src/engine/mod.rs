@@ -112,7 +112,7 @@ impl Engine {
             health: Health::default(),
             fence: Fence::default(),
             writes_around: false,
-            reissues: front.scheme.reissuing().is_some().then(Reissues::default),
+            reissues: front.reissuing().is_some().then(Reissues::default),
             front,
             switch: None,
             requests: Requests::default(),
@@ -314,7 +314,7 @@ impl Engine {
     /// Bytes of memory by table.
     pub fn memory(&self) -> Memory {
         Memory {
-            scheme_bytes: self.front.scheme.memory_bytes() as u64,
+            scheme_bytes: self.front.scheme().memory_bytes() as u64,
             allocation_bytes: self.written.memory_bytes() as u64,
             cleaning_bytes: (self.drain.memory_bytes()
                 + self.background.memory_bytes()
@@ -326,10 +326,13 @@ impl Engine {
     /// What is in the cache and under way.
     pub fn gauges(&self) -> Gauges {
         let Engine { levels, flights, drain, disk, scrub, .. } = self;
-        let scheme = &self.front.scheme;
+        let scheme = self.front.scheme();
         let store = levels.store();
         let (frames_waited_for, extents_waited_for) = self.space.wanted();
-        let reissues = self.reissues.as_ref().map(Reissues::counts).unwrap_or_default();
+        let mut gauges = self.gauges;
+        if let Some(reissues) = &self.reissues {
+            gauges.add_reissues(&reissues.counts());
+        }
         Gauges {
             dram_blocks: scheme.resident_blocks(Level::Dram),
             ssd_blocks: scheme.resident_blocks(Level::Ssd),
@@ -339,13 +342,10 @@ impl Engine {
             write_backs_waiting: disk.destage().waiting() + flights.kept() as u32,
             promotions_waiting: self.copies.waiting(),
             lost_blocks: flights.lost() as u32,
-            drain_failures: drain.failures,
-            reissued_writes: self.gauges.reissued_writes + reissues.issued,
-            refused_reissues: self.gauges.refused_reissues + reissues.refused,
-            discarded_completions: self.gauges.discarded_completions + reissues.discarded,
-            cleaned_blocks: drain.cleaned,
-            scrubbed_blocks: scrub.scrubbed_blocks,
-            scrub_passes: scrub.passes,
+            drain_failures: drain.failures(),
+            cleaned_blocks: drain.cleaned(),
+            scrubbed_blocks: scrub.scrubbed_blocks(),
+            scrub_passes: scrub.passes(),
             frames: levels.frames(),
             frames_waited_for,
             extents: store.map_or(0, VolumeStore::extents),
@@ -355,7 +355,7 @@ impl Engine {
             quarantined: store.map_or(0, |store| store.places().quarantined()),
             read_ssd_quarantined: levels.read_ssd().quarantined(),
             memory_bytes: self.memory().total_bytes(),
-            ..self.gauges
+            ..gauges
         }
     }
 

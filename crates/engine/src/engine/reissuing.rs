@@ -1,7 +1,7 @@
 //! Writes that are issued again, for blocks in flight: see [`crate::reissue`].
 
+use lode_policy::Effect;
 use lode_policy::request_oriented::{CompletionVerdict, Device, WriteId};
-use lode_policy::{Effect, Scheme};
 use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of, planted};
 
 use super::Engine;
@@ -12,12 +12,6 @@ use crate::io::Owner;
 use crate::reissue::DiskWrite;
 
 impl Engine {
-    /// Whether the hooks want the block's dirty copy held.
-    pub(super) fn is_destage_held(&mut self, block: BlockNo) -> bool {
-        let cache = self.front.scheme.reissuing();
-        cache.is_some_and(|cache| cache.hooks().holds_destage(block))
-    }
-
     /// A guest's write begins its way to the backing disk, and may be issued again from now on.
     pub(super) fn list_for_reissue(&mut self, block: BlockNo, slice: &RequestSlice) {
         let partial = (slice.len as usize) < self.block_len(block);
@@ -26,9 +20,9 @@ impl Engine {
         if self.is_switching() || self.writes_around {
             return;
         }
-        let Some(reissues) = &mut self.reissues else { return };
+        let (Some(reissues), Some(cache)) = (&mut self.reissues, self.front.reissuing()) else { return };
         let access = Access { block, op: Direction::Write, partial, origin };
-        let write = reissues.list(&mut self.front.scheme, &access);
+        let write = reissues.list(cache, &access);
         let flight = self.flights.of_mut(block);
         flight.set_disk_write(write);
     }
@@ -45,9 +39,9 @@ impl Engine {
             let is_on_its_way =
                 |flight: &Flight| flight.stage() == Stage::WriteBacking && flight.disk_write().is_some();
             if self.flights.get(part.block).is_some_and(is_on_its_way)
-                && let Some(reissues) = &self.reissues
+                && let (Some(reissues), Some(cache)) = (&self.reissues, self.front.reissuing())
             {
-                let writes = reissues.overlapped(&mut self.front.scheme, part.block);
+                let writes = reissues.overlapped(cache, part.block);
                 self.issue_again(&writes, places_needed);
             }
         }
@@ -55,8 +49,10 @@ impl Engine {
 
     /// Somebody waits for a flush.
     pub(super) fn issue_all_again(&mut self) {
-        if let Some(reissues) = self.reissues.as_ref().filter(|reissues| !reissues.is_empty()) {
-            let writes = reissues.flushed(&mut self.front.scheme);
+        if let Some(reissues) = self.reissues.as_ref().filter(|reissues| !reissues.is_empty())
+            && let Some(cache) = self.front.reissuing()
+        {
+            let writes = reissues.flushed(cache);
             self.issue_again(&writes, 0);
         }
     }
@@ -66,13 +62,13 @@ impl Engine {
             let Some(reissues) = &self.reissues else { return };
             let block = reissues.block(id);
             let slice = self.to_be_issued_again(block, places_needed).filter(|_| self.take_in(block));
-            let Some(reissues) = &mut self.reissues else { return };
+            let (Some(reissues), Some(cache)) = (&mut self.reissues, self.front.reissuing()) else { return };
             match slice {
                 Some(slice) => {
                     reissues.issued();
                     self.write_again(block, &slice);
                 }
-                None => reissues.refuse(&mut self.front.scheme, id),
+                None => reissues.refuse(cache, id),
             }
         }
     }
@@ -92,11 +88,7 @@ impl Engine {
 
     /// Asks the scheme to cache the block, and carries out what follows. False: it has no room.
     fn take_in(&mut self, block: BlockNo) -> bool {
-        let effects = self.front.ask(|scheme, effects| {
-            if let Some(cache) = scheme.reissuing() {
-                cache.take_in(block, effects);
-            }
-        });
+        let effects = self.front.take_in(block);
         let mut is_taken = false;
         for effect in &effects {
             if let &Effect::WriteLevel { level, slot, .. } = effect {
@@ -120,11 +112,13 @@ impl Engine {
     /// The backing disk is through with a guest's write.
     pub(super) fn disk_write_ended(&mut self, block: BlockNo, result: Result<(), MediaError>) {
         let Some(flight) = self.flights.get(block) else { return };
-        let (Some(write), Some(reissues)) = (flight.disk_write(), &mut self.reissues) else {
+        let (Some(write), Some(reissues), Some(cache)) =
+            (flight.disk_write(), &mut self.reissues, self.front.reissuing())
+        else {
             self.block_command_ended(block, result, Buf::zeroed(0));
             return;
         };
-        let completion = reissues.completed(&mut self.front.scheme, write.id, Device::Disk, result.is_ok());
+        let completion = reissues.completed(cache, write.id, Device::Disk, result.is_ok());
         match completion {
             // The SSD has no part in it, or no more.
             CompletionVerdict::Acknowledge | CompletionVerdict::Fail if write.copy.is_none() => {
@@ -164,7 +158,8 @@ impl Engine {
             self.levels.quarantine(place);
         }
         let reissues = self.reissues.as_mut().expect("it was listed");
-        let input = match reissues.completed(&mut self.front.scheme, id, Device::Cache, ok) {
+        let cache = self.front.reissuing().expect("only such schemes list writes");
+        let input = match reissues.completed(cache, id, Device::Cache, ok) {
             CompletionVerdict::Wait => return,
             CompletionVerdict::Acknowledge => {
                 self.requests.keep_until(request, version);

@@ -5,7 +5,7 @@
 //! a drain brings there nothing is dirty in the end and nothing becomes so. To the scheme it is as if the SSD had failed to take
 //! each write: the block's copies go, and the scheme is told that they are missing. What it counts is what it decided.
 
-use lode_policy::{LevelDemand, Points, Quota, Scheme, Tenant, WriteBudget};
+use lode_policy::{LevelDemand, Points, Quota, Tenant, WriteBudget};
 
 use super::Engine;
 use crate::background::WriteBackLimits;
@@ -40,16 +40,14 @@ impl Engine {
     /// a scheme: the journal and its tables, blocks that are moved between extents or repaired.
     pub fn set_host_budget(&mut self, budget: WriteBudget) {
         self.config.host_budget = budget;
-        if let Some(budgeting) = self.front.scheme.budgeting() {
-            budgeting.set_host_budget(budget);
-        }
+        self.front.set_host_budget(budget);
     }
 
     /// What was written to the SSD.
     pub fn ssd_write_use(&mut self) -> SsdWriteUse {
         let gauges = self.gauges();
         let written_blocks = self.counters().ssd_writes.total();
-        let wanted = self.front.scheme.budgeting().map(|budgeting| budgeting.wanted_blocks());
+        let wanted = self.front.wanted_blocks();
         SsdWriteUse {
             holds: wanted.is_some(),
             wanted_blocks: wanted.unwrap_or(0),
@@ -77,11 +75,11 @@ impl Engine {
 /// [`EngineConfig::largest_share`] as far as there are frames and extents that are nobody's.
 impl Tenant for Engine {
     fn quota(&self) -> Quota {
-        self.front.scheme.quota()
+        self.front.quota()
     }
 
     fn demand(&mut self, points: Points) -> Option<[LevelDemand; 2]> {
-        self.front.scheme.sizing().map(|sizing| sizing.demand(points))
+        self.front.demand(points)
     }
 
     fn resize(&mut self, quota: Quota) {

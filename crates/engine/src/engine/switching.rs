@@ -6,13 +6,13 @@
 //! their copies go in the end is settled anew. DRAM and the read SSD begin empty, as at a start: both hold copies only. Where
 //! one of them stands in for what the SSD has lost it stays with its block.
 
-use lode_policy::{Quota, Scheme, Settings};
+use lode_policy::{Quota, Settings};
 use lode_types::{BlockNo, Level};
 
 use super::Engine;
 use crate::flight::{BlockOp, Place, SsdCopy};
 use crate::reissue::Reissues;
-use crate::switch::{Holder, Switch, build_front, info_of, used};
+use crate::switch::{Holder, Switch};
 
 impl Engine {
     /// Another scheme, or the same with other settings, decides from now on, with the share that the volume has of the levels
@@ -32,13 +32,9 @@ impl Engine {
             return false;
         }
         // One that has not begun gives way to this one.
-        let before = self.switch.take().map(|switch| switch.largest_before);
-        let largest_before = before.unwrap_or(self.config.largest_share);
-        // Where there is no host to give more, there is what there was.
-        if largest_before.is_some() {
-            self.config.largest_share = largest_share.or(largest_before);
-        }
-        self.switch = Some(Switch { settings: settings.clone(), largest_before });
+        let switch = Switch::new(settings.clone(), self.switch.take(), self.config.largest_share);
+        self.config.largest_share = switch.largest_to_come(largest_share);
+        self.switch = Some(switch);
         self.run();
         true
     }
@@ -48,14 +44,9 @@ impl Engine {
         self.front.used(self.config.share)
     }
 
-    /// What it gets of a share that the host wants for it: of levels that its scheme uses, or the one to come. What there is of
-    /// the read SSD was divided at the start, and stays.
+    /// What it gets of a share that the host wants for it: of levels that its scheme uses, or the one to come.
     pub(super) fn share_to_have(&self, share: Quota) -> Quota {
-        let to_come = self.switch.as_ref().map_or(&[][..], |switch| info_of(&switch.settings).levels);
-        share.map(|level, blocks| match level {
-            Level::ReadSsd => blocks,
-            _ => self.front.used(share).of(level).max(used(to_come, share).of(level)),
-        })
+        self.front.share_to_have(share, self.switch.as_ref().map_or(&[], Switch::levels))
     }
 
     /// Whether a scheme that is to decide does not do so yet.
@@ -79,7 +70,7 @@ impl Engine {
         let Some(switch) = self.switch.take_if(|switch| switch.has_least(&self.config, &self.levels)) else {
             return;
         };
-        let mut front = build_front(&switch.settings, &self.config, &self.levels);
+        let mut front = switch.build_front(&self.config, &self.levels);
         front.take_guests_of(&mut self.front);
         self.front = front;
         if self.config.largest_share.is_some() {
@@ -96,28 +87,24 @@ impl Engine {
 
     /// The scheme before goes on, with what it may have.
     fn give_switch_up(&mut self) {
-        let Some(Switch { largest_before, .. }) = self.switch.take() else { return };
-        self.config.largest_share = largest_before;
-        if let Some(largest) = largest_before {
-            let share = self.config.share.map(|level, blocks| blocks.min(largest.of(level)));
-            self.config.share = self.share_to_have(share);
+        let Some(switch) = self.switch.take() else { return };
+        self.config.largest_share = switch.largest_before();
+        if self.config.largest_share.is_some() {
+            self.config.share = self.share_to_have(switch.within_reach(self.config.share));
         }
     }
 
     /// As much of a share as the scheme that decides can be given.
     pub(super) fn within_reach(&self, share: Quota) -> Quota {
-        match self.switch.as_ref().and_then(|switch| switch.largest_before) {
-            Some(largest) => share.map(|level, blocks| blocks.min(largest.of(level))),
-            None => share,
-        }
+        self.switch.as_ref().map_or(share, |switch| switch.within_reach(share))
     }
 
     fn renew_reissues(&mut self) {
-        let before = self.reissues.take().map(|reissues| reissues.counts()).unwrap_or_default();
-        self.gauges.reissued_writes += before.issued;
-        self.gauges.refused_reissues += before.refused;
-        self.gauges.discarded_completions += before.discarded;
-        self.reissues = self.front.scheme.reissuing().is_some().then(Reissues::default);
+        if let Some(before) = self.reissues.take() {
+            assert!(before.is_empty(), "what was issued again is over");
+            self.gauges.add_reissues(&before.counts());
+        }
+        self.reissues = self.front.reissuing().is_some().then(Reissues::default);
     }
 
     /// DRAM and the read SSD hold no more than what is with blocks in flight, or stands in for a copy.
@@ -132,14 +119,14 @@ impl Engine {
     /// Gives the scheme what is on the SSD, least recent first. What it has no room for is given up, a dirty block by way of the
     /// backing disk.
     pub(super) fn hand_over(&mut self, blocks: Vec<(BlockNo, Holder)>) {
-        let capacity = self.front.scheme.quota().ssd_blocks as usize;
+        let capacity = self.front.quota().ssd_blocks as usize;
         let excess = blocks.len().saturating_sub(capacity);
         for (i, (block, holder)) in blocks.into_iter().enumerate() {
             let dirty = match holder {
                 Holder::Settled(place) => self.levels.is_dirty(SsdCopy::Whole(place)),
                 Holder::InFlight { dirty } => dirty,
             };
-            let slot = if i < excess { None } else { self.front.scheme.restore(block, dirty) };
+            let slot = if i < excess { None } else { self.front.restore(block, dirty) };
             if let Holder::Settled(_) = holder {
                 self.note_dirty_slot(block, slot.filter(|_| dirty));
             }

@@ -74,6 +74,17 @@ pub struct Behind {
     pub is_stuck: bool,
 }
 
+/// What becomes of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gathered {
+    /// It goes past groups.
+    Past,
+    /// It gathers, and the disk has it with the next group.
+    Taken,
+    /// There is no room, and there will be none.
+    Refused,
+}
+
 /// What gathers, and the group under way.
 #[derive(Debug)]
 pub(crate) struct Ordered {
@@ -135,14 +146,30 @@ impl Ordered {
         self.open.insert(block);
     }
 
+    /// A write of this block was decided. Where writes go around the SSD it may have its way once the disk has everything;
+    /// `is_stuck`: no group can be written, so that there will be no more room.
+    pub(crate) fn gather(&mut self, block: BlockNo, writes_around: bool, is_stuck: bool) -> Gathered {
+        if writes_around && self.has_everything() {
+            return Gathered::Past;
+        }
+        let is_taken = self.open.contains(&block) || self.has_room() || !is_stuck;
+        if !is_taken {
+            return Gathered::Refused;
+        }
+        self.dirtied(block);
+        Gathered::Taken
+    }
+
+    /// Whether writes have to wait: for room, because the disk is too far behind, or because they are to go around the SSD and what
+    /// was written before is on its way.
+    pub(crate) fn holds_writes(&self, writes_around: bool) -> bool {
+        let is_full = !self.has_room() || self.is_too_far_behind();
+        is_full || (writes_around && !self.has_everything())
+    }
+
     /// Whether nothing was written since the last cut.
     pub(crate) fn has_gathered_nothing(&self) -> bool {
         self.open.is_empty()
-    }
-
-    /// Whether a write of this block was decided since the last cut.
-    pub(crate) fn gathers(&self, block: BlockNo) -> bool {
-        self.open.contains(&block)
     }
 
     /// A dirty block left flight, with this slot or none.
