@@ -64,15 +64,15 @@ impl Axis {
 
 /// Smallest and largest value, and the smallest above zero.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct Bounds {
     low: f64,
     high: f64,
     positive: f64,
 }
 
-impl Extent {
-    pub fn new() -> Extent {
-        Extent { low: f64::INFINITY, high: f64::NEG_INFINITY, positive: f64::INFINITY }
+impl Bounds {
+    pub fn new() -> Bounds {
+        Bounds { low: f64::INFINITY, high: f64::NEG_INFINITY, positive: f64::INFINITY }
     }
 
     /// Adds a value with its error on either side.
@@ -99,23 +99,23 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// The range that shows `extent` on `axis`.
-    pub fn of(axis: &Axis, mut extent: Extent) -> Result<Range, DrawError> {
+    /// The range that shows `bounds` on `axis`.
+    pub fn of(axis: &Axis, mut bounds: Bounds) -> Result<Range, DrawError> {
         let place = || format!("the axis '{}'", clean_name(&axis.label));
         if let Some((low, high)) = axis.at_least {
             for end in [low, high] {
                 check_number(end, place)?;
-                extent.add(end);
+                bounds.add(end);
             }
         }
         let is_log = axis.scale == Scale::Log;
-        let is_empty = if is_log { extent.positive.is_infinite() } else { extent.low.is_infinite() };
+        let is_empty = if is_log { bounds.positive.is_infinite() } else { bounds.low.is_infinite() };
         if is_empty {
             let problem =
                 if is_log { "no value is above zero; use a linear axis" } else { "there are no values" };
             return Err(DrawError::new(DrawErrorKind::Empty, place(), problem));
         }
-        let (mut low, mut high) = (if is_log { extent.positive } else { extent.low }, extent.high);
+        let (mut low, mut high) = (if is_log { bounds.positive } else { bounds.low }, bounds.high);
         let (least, most) = (axis.unit.within(low, f64::MIN), axis.unit.within(high, f64::MAX));
         if is_log {
             if high / low < 1.5 {
@@ -343,9 +343,9 @@ mod tests {
     use super::*;
 
     fn placed(axis: &Axis, values: &[f64]) -> Placed {
-        let mut extent = Extent::new();
-        values.iter().for_each(|&value| extent.add(value));
-        Placed::across(Range::of(axis, extent).unwrap(), axis.unit, 0.0, 600.0, 12.0, true)
+        let mut bounds = Bounds::new();
+        values.iter().for_each(|&value| bounds.add(value));
+        Placed::across(Range::of(axis, bounds).unwrap(), axis.unit, 0.0, 600.0, 12.0, true)
     }
 
     fn labels(axis: &Axis, values: &[f64]) -> Vec<String> {
@@ -384,13 +384,13 @@ mod tests {
 
     #[test]
     fn what_has_no_range_is_refused() {
-        let refused = |axis: Axis, extent| Range::of(&axis, extent).unwrap_err().kind();
-        assert_eq!(refused(Axis::linear("", Unit::Count), Extent::new()), DrawErrorKind::Empty);
-        let mut extent = Extent::new();
-        extent.add(0.0);
-        assert_eq!(refused(Axis::log("", Unit::Count), extent), DrawErrorKind::Empty);
+        let refused = |axis: Axis, bounds| Range::of(&axis, bounds).unwrap_err().kind();
+        assert_eq!(refused(Axis::linear("", Unit::Count), Bounds::new()), DrawErrorKind::Empty);
+        let mut bounds = Bounds::new();
+        bounds.add(0.0);
+        assert_eq!(refused(Axis::log("", Unit::Count), bounds), DrawErrorKind::Empty);
         assert_eq!(
-            refused(Axis::linear("", Unit::Count).reaching(0.0, f64::NAN), extent),
+            refused(Axis::linear("", Unit::Count).reaching(0.0, f64::NAN), bounds),
             DrawErrorKind::Number
         );
     }
@@ -409,9 +409,9 @@ mod tests {
                 values.push(7.0);
             }
             let axis = if is_log { Axis::log("", unit) } else { Axis::linear("", unit) };
-            let mut extent = Extent::new();
-            values.iter().for_each(|&value| extent.add(value));
-            let range = Range::of(&axis, extent).unwrap();
+            let mut bounds = Bounds::new();
+            values.iter().for_each(|&value| bounds.add(value));
+            let range = Range::of(&axis, bounds).unwrap();
             let placed = Placed::across(range, unit, 0.0, 500.0, 12.0, widens);
             prop_assert!(placed.ticks.len() <= 2 * MOST_TICKS, "{:?}", placed.ticks);
             prop_assert!(placed.ticks.windows(2).all(|pair| pair[0].value < pair[1].value));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::axis::{Axis, AxisData, Extent, Placed, Range};
+use crate::axis::{Axis, AxisData, Bounds, Placed, Range};
 use crate::error::{DrawError, DrawErrorKind, check_length, check_limit, check_number};
 use crate::limits::{MAX_COLUMNS, MAX_ROWS};
 use crate::line::flow;
@@ -141,7 +141,7 @@ impl Panel {
         let useful = lengths.take_while(|&(level, length)| level == 0 || length >= least);
         let axis = Axis::linear(self.title.clone(), self.unit);
         useful
-            .map(|(_, length)| Ok(place(Range::of(&axis.clone().reaching(0.0, length), Extent::new())?)))
+            .map(|(_, length)| Ok(place(Range::of(&axis.clone().reaching(0.0, length), Bounds::new())?)))
             .collect()
     }
 

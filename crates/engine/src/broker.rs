@@ -15,10 +15,10 @@ use crate::space::{SpaceAnswer, SpaceRequest};
 
 /// One of the volumes.
 #[derive(Debug)]
-struct Member {
+struct ServedVolume {
     id: usize,
     /// `None`: it is on no SSD.
-    volume: Option<VolumeTag>,
+    tag: Option<VolumeTag>,
     frames: u32,
 }
 
@@ -26,7 +26,7 @@ struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// A volume's, which changes its extents.
-    Member(usize),
+    Volume(usize),
     /// The host's, whose volumes change.
     Host,
 }
@@ -38,7 +38,7 @@ pub struct SpaceBroker {
     /// Frames that the host has no more, and that volumes still have.
     owed_frames: u32,
     directory: Option<SpaceDirectory>,
-    members: Vec<Member>,
+    volumes: Vec<ServedVolume>,
     /// Who waits, and for how much, in order.
     want_frames: VecDeque<(usize, u32)>,
     want_extents: VecDeque<(usize, u32)>,
@@ -56,7 +56,7 @@ impl SpaceBroker {
             free_frames,
             owed_frames: 0,
             directory,
-            members: Vec::new(),
+            volumes: Vec::new(),
             want_frames: VecDeque::new(),
             want_extents: VecDeque::new(),
             want_turn: VecDeque::new(),
@@ -79,26 +79,26 @@ impl SpaceBroker {
         self.failed
     }
 
-    /// A volume joins that has so many frames, which are not among the free ones. Its `id` is no other member's.
-    pub fn join(&mut self, id: usize, volume: Option<VolumeTag>, frames: u32) {
-        self.members.push(Member { id, volume, frames });
+    /// A volume joins that has so many frames, which are not among the free ones. Its `id` is no other volume's.
+    pub fn join(&mut self, id: usize, tag: Option<VolumeTag>, frames: u32) {
+        self.volumes.push(ServedVolume { id, tag, frames });
     }
 
     /// A volume is served no more, and nothing of it is under way on any device, nor a change of its extents
     /// ([`SpaceBroker::is_changing`]). Its extents stay its own; its frames are free, and so is what was lent to it.
     pub fn leave(&mut self, id: usize) {
-        let Some(at) = self.members.iter().position(|member| member.id == id) else { return };
-        let member = self.members.swap_remove(at);
-        self.free_up(member.frames);
+        let Some(at) = self.volumes.iter().position(|one| one.id == id) else { return };
+        let served = self.volumes.swap_remove(at);
+        self.free_up(served.frames);
         self.want_frames.retain(|&(one, _)| one != id);
         self.want_extents.retain(|&(one, _)| one != id);
         self.want_turn.retain(|&one| one != id);
         self.answers.retain(|&(one, _)| one != id);
-        if let (Some(directory), Some(volume)) = (&mut self.directory, member.volume) {
+        if let (Some(directory), Some(volume)) = (&mut self.directory, served.tag) {
             let lent = directory.lent_to(volume);
             directory.take_back(volume, &lent);
         }
-        if self.turn == Some(Turn::Member(id)) {
+        if self.turn == Some(Turn::Volume(id)) {
             self.turn = None;
         }
         self.deal();
@@ -138,8 +138,8 @@ impl SpaceBroker {
         let missing = directory.missing_extents(&change);
         let number = self.membership.put(change)?;
         if missing > 0 {
-            let members = self.members.iter();
-            self.answers.extend(members.map(|member| (member.id, SpaceAnswer::GiveUpSpares)));
+            let volumes = self.volumes.iter();
+            self.answers.extend(volumes.map(|one| (one.id, SpaceAnswer::GiveUpSpares)));
         }
         self.deal();
         Ok(number)
@@ -181,7 +181,7 @@ impl SpaceBroker {
 
     /// Whether the directory is being replaced for this volume.
     pub fn is_changing(&self, id: usize) -> bool {
-        self.turn == Some(Turn::Member(id))
+        self.turn == Some(Turn::Volume(id))
             && self.directory.as_ref().is_some_and(SpaceDirectory::is_changing)
     }
 
@@ -192,14 +192,14 @@ impl SpaceBroker {
 
     /// Whether a volume may write to the extent that this byte of the SSD is in: it is its own, or lent to it.
     pub fn may_write(&self, id: usize, offset_bytes: u64) -> bool {
-        let volume = self.members.iter().find(|member| member.id == id).and_then(|member| member.volume);
+        let volume = self.volumes.iter().find(|one| one.id == id).and_then(|one| one.tag);
         let directory = self.directory.as_ref();
         directory.zip(volume).is_some_and(|(directory, volume)| directory.may_write(volume, offset_bytes))
     }
 
     /// Takes what a volume asks for or gives back.
     pub fn ask(&mut self, id: usize, request: SpaceRequest) {
-        let Some(member) = self.members.iter_mut().find(|member| member.id == id) else { return };
+        let Some(served) = self.volumes.iter_mut().find(|one| one.id == id) else { return };
         match request {
             SpaceRequest::WantFrames(frames) => replace(&mut self.want_frames, id, frames),
             SpaceRequest::WantExtents(extents) => {
@@ -209,18 +209,18 @@ impl SpaceBroker {
                 }
             }
             SpaceRequest::ReturnFrames(frames) => {
-                member.frames -= frames;
+                served.frames -= frames;
                 self.free_up(frames);
             }
             SpaceRequest::ReturnExtents(extents) => {
-                if let (Some(directory), Some(volume)) = (&mut self.directory, member.volume) {
+                if let (Some(directory), Some(volume)) = (&mut self.directory, served.tag) {
                     directory.take_back(volume, &extents);
                 }
             }
             SpaceRequest::WantTurn => self.want_turn.push_back(id),
-            SpaceRequest::ReturnTurn => self.turn = self.turn.filter(|&turn| turn != Turn::Member(id)),
+            SpaceRequest::ReturnTurn => self.turn = self.turn.filter(|&turn| turn != Turn::Volume(id)),
             SpaceRequest::Change(change) => {
-                assert!(self.turn == Some(Turn::Member(id)), "a volume changes its extents in its turn");
+                assert!(self.turn == Some(Turn::Volume(id)), "a volume changes its extents in its turn");
                 if let Some(directory) = self.directory.as_mut().filter(|_| !self.failed) {
                     directory.begin(&change);
                 }
@@ -234,8 +234,8 @@ impl SpaceBroker {
         let wanted: u32 = self.want_extents.iter().map(|&(_, extents)| extents).sum();
         let of_one_to_come = self.membership.waiting().map_or(0, MembershipChange::extents);
         if wanted + of_one_to_come > self.free().1 {
-            let others = self.members.iter().filter(|member| member.id != id);
-            self.answers.extend(others.map(|member| (member.id, SpaceAnswer::GiveUpSpares)));
+            let others = self.volumes.iter().filter(|one| one.id != id);
+            self.answers.extend(others.map(|one| (one.id, SpaceAnswer::GiveUpSpares)));
         }
     }
 
@@ -246,8 +246,8 @@ impl SpaceBroker {
             self.free_frames -= given;
             *wanted -= given;
             self.want_frames.retain(|&(_, left)| left > 0);
-            if let Some(member) = self.members.iter_mut().find(|member| member.id == id) {
-                member.frames += given;
+            if let Some(served) = self.volumes.iter_mut().find(|one| one.id == id) {
+                served.frames += given;
             }
             self.answers.push_back((id, SpaceAnswer::Frames(given)));
         }
@@ -257,7 +257,7 @@ impl SpaceBroker {
         while let Some((id, wanted)) =
             self.want_extents.front_mut().filter(|_| directory.free_extents() > kept)
         {
-            let volume = self.members.iter().find(|member| member.id == *id).and_then(|member| member.volume);
+            let volume = self.volumes.iter().find(|one| one.id == *id).and_then(|one| one.tag);
             let Some(volume) = volume else {
                 self.want_extents.pop_front();
                 continue;
@@ -282,7 +282,7 @@ impl SpaceBroker {
             }
         }
         if let Some(id) = self.want_turn.pop_front() {
-            self.turn = Some(Turn::Member(id));
+            self.turn = Some(Turn::Volume(id));
             self.answers.push_back((id, SpaceAnswer::Turn));
         }
     }
@@ -302,7 +302,7 @@ impl SpaceBroker {
         let Some(directory) = self.directory.as_mut().filter(|_| !self.failed) else { return };
         if let Some(volume) = directory.done() {
             match self.turn.take() {
-                Some(Turn::Member(id)) => self.answers.push_back((id, SpaceAnswer::Changed)),
+                Some(Turn::Volume(id)) => self.answers.push_back((id, SpaceAnswer::Changed)),
                 Some(Turn::Host) => self.membership.done(volume),
                 None => {}
             }

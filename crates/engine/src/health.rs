@@ -101,7 +101,7 @@ impl Health {
 mod tests {
     use super::*;
 
-    type Event = fn(&mut Health);
+    type Transition = fn(&mut Health);
 
     const ALL: [Health; 6] = [
         Health::Well,
@@ -112,22 +112,22 @@ mod tests {
         Health::BackingFailed { ssd_too: true },
     ];
 
-    fn after(mut health: Health, event: impl FnOnce(&mut Health)) -> Health {
-        event(&mut health);
+    fn after(mut health: Health, transition: impl FnOnce(&mut Health)) -> Health {
+        transition(&mut health);
         health
     }
 
     #[test]
     fn transitions_are_those_of_the_table() {
         let [well, wanted, on, over, backing, both] = ALL;
-        let events: [(Event, [Health; 6]); 4] = [
+        let transitions: [(Transition, [Health; 6]); 4] = [
             (Health::ssd_failed, [wanted, wanted, on, over, both, both]),
             (Health::backing_failed, [backing, both, both, both, backing, both]),
             (|health| health.fenced(Distrust::Clean), [well, on, on, over, backing, both]),
             (|health| health.fenced(Distrust::All), [well, wanted, over, over, backing, both]),
         ];
-        for (event, expected) in events {
-            assert_eq!(ALL.map(|health| after(health, event)), expected);
+        for (transition, expected) in transitions {
+            assert_eq!(ALL.map(|health| after(health, transition)), expected);
         }
     }
 
@@ -141,15 +141,15 @@ mod tests {
 
     #[test]
     fn nothing_that_failed_is_well_again_or_forgotten() {
-        let events: [Event; 4] = [
+        let transitions: [Transition; 4] = [
             Health::ssd_failed,
             Health::backing_failed,
             |health| health.fenced(Distrust::Clean),
             |health| health.fenced(Distrust::All),
         ];
         for health in ALL {
-            for event in events {
-                let then = after(health, event);
+            for transition in transitions {
+                let then = after(health, transition);
                 assert!(health.is_well() || !then.is_well());
                 for device in [DeviceId::Ssd, DeviceId::Backing] {
                     assert!(then.has_failed(device) || !health.has_failed(device));

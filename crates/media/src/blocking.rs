@@ -10,7 +10,7 @@ use rustix::io::{Errno, preadv, pwritev, retry_on_intr};
 
 use crate::file::RealFile;
 use crate::ioctl;
-use crate::op::{Extent, MAX_VECTORS};
+use crate::op::{FileExtent, MAX_VECTORS};
 
 /// Zeroes are written in pieces of this size where neither file system nor device has a shortcut.
 const ZERO_PIECE_BYTES: u64 = 1 << 20;
@@ -72,7 +72,7 @@ fn write_full(file: &RealFile, offset_bytes: u64, mut from: &mut [IoSlice<'_>]) 
 const MOST_EXTENTS: usize = 128;
 
 /// Which of these bytes are allocated, from the first on, as far as so many extents tell.
-pub(crate) fn map(file: &RealFile, bytes: &Range<u64>) -> Result<Vec<Extent>, Errno> {
+pub(crate) fn map(file: &RealFile, bytes: &Range<u64>) -> Result<Vec<FileExtent>, Errno> {
     let mut extents = Vec::new();
     let mut at = bytes.start;
     while at < bytes.end && extents.len() < MOST_EXTENTS {
@@ -83,7 +83,7 @@ pub(crate) fn map(file: &RealFile, bytes: &Range<u64>) -> Result<Vec<Extent>, Er
             outcome => outcome?.min(bytes.end),
         };
         if data > at {
-            extents.push(Extent { length_bytes: data - at, is_hole: true });
+            extents.push(FileExtent { length_bytes: data - at, is_hole: true });
             at = data;
             continue;
         }
@@ -92,7 +92,7 @@ pub(crate) fn map(file: &RealFile, bytes: &Range<u64>) -> Result<Vec<Extent>, Er
             // A hole where data was just found has come about meanwhile.
             outcome => outcome?.max(at + u64::from(file.logical_block_bytes)).min(bytes.end),
         };
-        extents.push(Extent { length_bytes: hole - at, is_hole: false });
+        extents.push(FileExtent { length_bytes: hole - at, is_hole: false });
         at = hole;
     }
     Ok(extents)

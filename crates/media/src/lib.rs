@@ -32,7 +32,7 @@ pub use disks::disks_under;
 pub use driver::{AnyDriver, Driver, DriverChoice, SPIN_LIMIT, Which, open_driver};
 pub use error::{FaultKind, MediaFault};
 pub use file::{Direct, FileTimes, Lock, MediaFile, OpenOptions};
-pub use op::{Done, Extent, FileId, Message, Payload, SocketId};
+pub use op::{Done, FileExtent, FileId, Message, Payload, SocketId};
 pub use pool::POOL_THREADS;
 pub use shared_memory::{SharedMemory, is_in_memory};
 pub use signature::identify;

@@ -68,7 +68,7 @@ impl Message {
 
 /// A stretch of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct FileExtent {
     /// Its length, not zero.
     pub length_bytes: u64,
     /// Nothing is allocated for it, and it reads as zeroes.
@@ -87,7 +87,7 @@ pub enum Payload {
     /// The message of a send.
     Message(Message),
     /// What was found of a file, from the first byte asked for on.
-    Extents(Vec<Extent>),
+    FileExtents(Vec<FileExtent>),
 }
 
 /// The end of an operation.

@@ -180,7 +180,7 @@ impl Shared {
             }
             Job::Map(MapJob { token, file, bytes }) => {
                 let (result, payload) = match blocking::map(&file, &bytes) {
-                    Ok(extents) => (Ok(0), Payload::Extents(extents)),
+                    Ok(extents) => (Ok(0), Payload::FileExtents(extents)),
                     Err(errno) => (Err(errno), Payload::None),
                 };
                 Finished { token, due: None, payload, result }

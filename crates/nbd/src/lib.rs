@@ -57,6 +57,6 @@ pub use export::{
 pub use handshake::{
     Handshake, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS, Negotiated, Progress,
 };
-pub use reply::{Extent, MAX_MESSAGE_BYTES, ReplyEncoder};
+pub use reply::{MAX_MESSAGE_BYTES, ReplyEncoder, StatusDescriptor};
 pub use request::{Command, CommandFlags, Limits, Refusal, Request};
 pub use transmission::{MAX_DRAINED_BYTES, Received, Transmission};

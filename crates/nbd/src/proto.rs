@@ -128,7 +128,7 @@ pub const CMD_FLAG_FUA: u16 = 1 << 0;
 pub const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
 /// Command flag of `READ`: answer with one content chunk.
 pub const CMD_FLAG_DF: u16 = 1 << 2;
-/// Command flag of `BLOCK_STATUS`: answer with one extent.
+/// Command flag of `BLOCK_STATUS`: answer with one descriptor.
 pub const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
 /// Command flag of `WRITE_ZEROES`: fail rather than be as slow as a write.
 pub const CMD_FLAG_FAST_ZERO: u16 = 1 << 4;
@@ -141,7 +141,7 @@ pub const CHUNK_NONE: u16 = 0;
 pub const CHUNK_OFFSET_DATA: u16 = 1;
 /// Chunk type: zeroes at an offset.
 pub const CHUNK_OFFSET_HOLE: u16 = 2;
-/// Chunk type: extents of a metadata context.
+/// Chunk type: descriptors of a metadata context.
 pub const CHUNK_BLOCK_STATUS: u16 = 5;
 /// The bit that all error chunk types have set.
 pub const CHUNK_ERROR_BIT: u16 = 1 << 15;
@@ -152,9 +152,9 @@ pub const CHUNK_ERROR_OFFSET: u16 = CHUNK_ERROR_BIT + 2;
 
 /// The metadata context that tells holes from data.
 pub const BASE_ALLOCATION: &str = "base:allocation";
-/// Flag of an extent of [`BASE_ALLOCATION`]: nothing is allocated for it.
+/// Flag of a descriptor of [`BASE_ALLOCATION`]: nothing is allocated for it.
 pub const STATE_HOLE: u32 = 1 << 0;
-/// Flag of an extent of [`BASE_ALLOCATION`]: it reads as zeroes.
+/// Flag of a descriptor of [`BASE_ALLOCATION`]: it reads as zeroes.
 pub const STATE_ZERO: u32 = 1 << 1;
 
 fn u16_at<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {

@@ -12,7 +12,7 @@ pub const MAX_MESSAGE_BYTES: usize = 512;
 
 /// A stretch of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct StatusDescriptor {
     /// Its length, not zero.
     pub length_bytes: u32,
     /// Nothing is allocated for it, and it reads as zeroes. Otherwise nothing is known of what it holds.
@@ -83,15 +83,15 @@ impl ReplyEncoder {
         })
     }
 
-    /// The answer to a [`crate::Command::BlockStatus`]: at least one extent, from the first byte asked for on.
-    pub fn block_status(&self, out: &mut Vec<u8>, cookie: u64, extents: &[Extent]) {
-        let length_bytes = (4 + 8 * extents.len()) as u32;
+    /// The answer to a [`crate::Command::BlockStatus`]: at least one descriptor, from the first byte asked for on.
+    pub fn block_status(&self, out: &mut Vec<u8>, cookie: u64, descriptors: &[StatusDescriptor]) {
+        let length_bytes = (4 + 8 * descriptors.len()) as u32;
         let (flags, kind) = (proto::CHUNK_FLAG_DONE, proto::CHUNK_BLOCK_STATUS);
         out.extend_from_slice(&ChunkHeader { flags, kind, cookie, length_bytes }.encode());
         out.extend_from_slice(&ALLOCATION_CONTEXT.to_be_bytes());
-        for extent in extents {
-            let state = if extent.is_hole { proto::STATE_HOLE | proto::STATE_ZERO } else { 0 };
-            out.extend_from_slice(&extent.length_bytes.to_be_bytes());
+        for descriptor in descriptors {
+            let state = if descriptor.is_hole { proto::STATE_HOLE | proto::STATE_ZERO } else { 0 };
+            out.extend_from_slice(&descriptor.length_bytes.to_be_bytes());
             out.extend_from_slice(&state.to_be_bytes());
         }
     }
@@ -181,9 +181,10 @@ mod tests {
         assert_eq!(out[4..8], [0, 0, 0, 2]);
         assert_eq!(out[16..], [0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 2, 0]);
         out.clear();
-        let extents = [(512, false), (1 << 16, true)];
-        let extents = extents.map(|(length_bytes, is_hole)| Extent { length_bytes, is_hole });
-        encoder.block_status(&mut out, 7, &extents);
+        let descriptors = [(512, false), (1 << 16, true)];
+        let descriptors =
+            descriptors.map(|(length_bytes, is_hole)| StatusDescriptor { length_bytes, is_hole });
+        encoder.block_status(&mut out, 7, &descriptors);
         assert_eq!(out[4..8], [0, 1, 0, 5]);
         assert_eq!(out[16..24], [0, 0, 0, 20, 0, 0, 0, 1]);
         assert_eq!(out[24..], [0, 0, 2, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 3]);

@@ -105,7 +105,7 @@ impl CommandFlags {
         self.0 & proto::CMD_FLAG_NO_HOLE != 0
     }
 
-    /// Answer a question for the status of a range with one extent.
+    /// Answer a question for the status of a range with one descriptor.
     pub fn req_one(self) -> bool {
         self.0 & proto::CMD_FLAG_REQ_ONE != 0
     }

@@ -74,7 +74,7 @@ impl Platter {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     command: CommandId,
-    extent: Extent,
+    transfer: Transfer,
     since_ns: u64,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct DeviceLoad {
 
 /// What a command moves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct Transfer {
     pub first_block: BlockNo,
     pub blocks: u32,
     pub write: bool,
@@ -120,8 +120,8 @@ impl Device {
         self.model.parallel > 1
     }
 
-    pub fn submit(&mut self, now_ns: u64, command: CommandId, extent: Extent) {
-        self.queue.push_back(Waiting { command, extent, since_ns: now_ns });
+    pub fn submit(&mut self, now_ns: u64, command: CommandId, transfer: Transfer) {
+        self.queue.push_back(Waiting { command, transfer, since_ns: now_ns });
         self.load.longest_queue = self.load.longest_queue.max(self.queue.len());
     }
 
@@ -131,19 +131,19 @@ impl Device {
             return None;
         }
         let chosen = self.choose(now_ns)?;
-        let Waiting { command, extent, since_ns } = self.queue.remove(chosen)?;
+        let Waiting { command, transfer, since_ns } = self.queue.remove(chosen)?;
         self.busy += 1;
         let model = &self.model;
-        let (command_ns, block_ns) = model.costs(extent.write);
-        let mut ns = command_ns + block_ns * u64::from(extent.blocks);
+        let (command_ns, block_ns) = model.costs(transfer.write);
+        let mut ns = command_ns + block_ns * u64::from(transfer.blocks);
         match &model.disk {
-            Some(disk) => ns += disk.reach_ns(self.head, extent.first_block, now_ns + command_ns, block_ns),
+            Some(disk) => ns += disk.reach_ns(self.head, transfer.first_block, now_ns + command_ns, block_ns),
             None => {
                 let jitter = u64::from(model.jitter_percent.min(100));
                 ns = ns * (100 - jitter + rng.below(2 * jitter + 1)) / 100;
             }
         }
-        self.head = extent.first_block.saturating_add(u64::from(extent.blocks));
+        self.head = transfer.first_block.saturating_add(u64::from(transfer.blocks));
         self.load.commands += 1;
         self.load.waited_ns += now_ns - since_ns;
         self.load.served_ns += ns;
@@ -158,8 +158,8 @@ impl Device {
             return Some(0);
         }
         let reach_ns = |waiting: &Waiting| {
-            let (command_ns, block_ns) = self.model.costs(waiting.extent.write);
-            disk.reach_ns(self.head, waiting.extent.first_block, now_ns + command_ns, block_ns)
+            let (command_ns, block_ns) = self.model.costs(waiting.transfer.write);
+            disk.reach_ns(self.head, waiting.transfer.first_block, now_ns + command_ns, block_ns)
         };
         let window = self.queue.iter().take(self.model.window as usize);
         window.enumerate().min_by_key(|(_, waiting)| reach_ns(waiting)).map(|(at, _)| at)
@@ -205,8 +205,8 @@ mod tests {
         })
     }
 
-    fn write(first_block: BlockNo) -> Extent {
-        Extent { first_block, blocks: 1, write: true }
+    fn write(first_block: BlockNo) -> Transfer {
+        Transfer { first_block, blocks: 1, write: true }
     }
 
     fn serve(device: &mut Device, now_ns: u64) -> (CommandId, u64) {

@@ -1,11 +1,11 @@
-//! What clients are told of holes: extents of a range, and stretches of zeroes in what they read. It must not know where
+//! What clients are told of holes: descriptors of a range, and stretches of zeroes in what they read. It must not know where
 //! either was found.
 
 use std::ops::Range;
 
 use lode_engine::ByteList;
-use lode_media::Extent as FileExtent;
-use lode_nbd::{Extent, Request};
+use lode_media::FileExtent;
+use lode_nbd::{Request, StatusDescriptor};
 use lode_types::SECTOR_BYTES;
 
 /// Shortest stretch of zeroes in a read that is worth a chunk of its own.
@@ -13,7 +13,11 @@ const LEAST_HOLE_BYTES: usize = 4096;
 
 /// What a client is told of the range that it asked for: what was written through the cache is data, of the rest the backing file
 /// tells. Ends early where the file's extents do.
-pub(crate) fn extents(request: &Request, file: &[FileExtent], written: &[Range<u64>]) -> Vec<Extent> {
+pub(crate) fn descriptors(
+    request: &Request,
+    file: &[FileExtent],
+    written: &[Range<u64>],
+) -> Vec<StatusDescriptor> {
     let start = request.offset_bytes;
     let end = start + u64::from(request.length_bytes);
     let mut told = Told::default();
@@ -41,9 +45,9 @@ pub(crate) fn extents(request: &Request, file: &[FileExtent], written: &[Range<u
     told.0
 }
 
-/// Extents of which no two neighbours are alike.
+/// Descriptors of which no two neighbours are alike.
 #[derive(Default)]
-struct Told(Vec<Extent>);
+struct Told(Vec<StatusDescriptor>);
 
 impl Told {
     fn add(&mut self, length_bytes: u64, is_hole: bool) {
@@ -51,7 +55,7 @@ impl Told {
         let length_bytes = length_bytes as u32;
         match self.0.last_mut().filter(|last| last.is_hole == is_hole) {
             Some(last) => last.length_bytes += length_bytes,
-            None if length_bytes > 0 => self.0.push(Extent { length_bytes, is_hole }),
+            None if length_bytes > 0 => self.0.push(StatusDescriptor { length_bytes, is_hole }),
             None => {}
         }
     }
@@ -123,7 +127,7 @@ mod tests {
         let request = Request { cookie, offset_bytes, length_bytes, command, flags };
         let file: Vec<_> =
             file.iter().map(|&(length_bytes, is_hole)| FileExtent { length_bytes, is_hole }).collect();
-        extents(&request, &file, written).iter().map(|one| (one.length_bytes, one.is_hole)).collect()
+        descriptors(&request, &file, written).iter().map(|one| (one.length_bytes, one.is_hole)).collect()
     }
 
     #[test]

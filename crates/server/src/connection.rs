@@ -262,8 +262,8 @@ impl Connection {
                 let (error, message) = explain(error);
                 self.reply(cost, |encoder, out| encoder.error(out, cookie, error, message));
             }
-            Ok(Found::Extents(extents)) => {
-                self.reply(cost, |encoder, out| encoder.block_status(out, cookie, &extents));
+            Ok(Found::Status(descriptors)) => {
+                self.reply(cost, |encoder, out| encoder.block_status(out, cookie, &descriptors));
             }
             Ok(Found::Bytes(mut data)) if request.command == Command::Read => {
                 match self.cut(&request, &data) {

@@ -24,10 +24,10 @@ use crate::guard::guarded;
 use crate::handshake::{End, PendingHandshake};
 use crate::host::Host;
 use crate::listen::Listener;
-use crate::members::Members;
 use crate::membership::{Changes, Parts};
 use crate::messages::{NewConnection, ToShard};
 use crate::scrape::ScrapeThread;
+use crate::served::ServedVms;
 use crate::sharing::Sharing;
 use crate::threads::ShardThread;
 
@@ -60,7 +60,7 @@ pub(crate) struct Control {
     /// VM number `i` is volume `i / shards.len()` of shard `i % shards.len()`.
     pub shards: Vec<ShardThread>,
     /// The VMs, in the order of the configuration.
-    pub members: Members,
+    pub served: ServedVms,
     /// Changes of what VMs there are.
     pub changes: Changes,
     pub parts: Arc<Parts>,
@@ -120,7 +120,7 @@ impl Control {
             drain_at_stop,
             scraping,
             host,
-            members,
+            served,
             changes,
             ..
         } = self;
@@ -129,7 +129,7 @@ impl Control {
         let (disks, ended) = end(shards, stoppers, drain_at_stop, &signals, outcome.err());
         // Its thread waits for no shard any more.
         changes.end();
-        EndOfService { tags: members.tags(), disks, outcome: ended }
+        EndOfService { tags: served.tags(), disks, outcome: ended }
     }
 
     fn serve(&mut self) -> Result<(), ServerError> {
@@ -220,8 +220,8 @@ impl Control {
             let endpoint = &self.endpoints[handshake.listener];
             let refused = Cell::new(None);
             let admit = |export: usize| {
-                let vm = self.members.place_of(endpoint.vms[export])?;
-                let connections = &self.members.list[vm].connections;
+                let vm = self.served.place_of(endpoint.vms[export])?;
+                let connections = &self.served.list[vm].connections;
                 let permit = Permit::take(connections, self.config.vms[vm].limits.connections);
                 refused.set(permit.is_none().then_some(export));
                 permit
@@ -232,7 +232,7 @@ impl Control {
                 let text = format!(
                     "VM {} gets no more connections: it has {} already (`limits.connections`), or it is stopped",
                     endpoint.exports[export].name(),
-                    self.members
+                    self.served
                         .place_of(endpoint.vms[export])
                         .map_or(0, |vm| self.config.vms[vm].limits.connections)
                 );

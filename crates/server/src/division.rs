@@ -13,7 +13,7 @@ use crate::start::Prepared;
 
 /// See the module's documentation.
 pub(crate) struct Divided {
-    /// Its members are the VMs, by their numbers.
+    /// It knows the VMs by their numbers.
     pub broker: SpaceBroker,
     pub ssd: Option<DirectorySsd>,
     /// What all shares together find space for; none where they do not change.

@@ -108,7 +108,7 @@ impl Control {
             let largest_share = self.sharing.largest_share(vm);
             let [before, after] = [before, after].map(|keys| LiveKeys::of(keys, largest_share));
             if before != after {
-                let number = self.members.list[vm].number;
+                let number = self.served.list[vm].number;
                 changed[number % shards].push((number / shards, after));
             }
         }
@@ -118,11 +118,11 @@ impl Control {
         let switches =
             |(before, after): (&VmConfig, &VmConfig)| before.settings.scheme() != after.settings.scheme();
         let switched = self.config.vms.iter().zip(&new.vms).map(switches).collect::<Vec<bool>>();
-        for (at, member) in self.members.list.iter().enumerate().filter(|(at, _)| switched[*at]) {
+        for (at, vm) in self.served.list.iter().enumerate().filter(|(at, _)| switched[*at]) {
             if let Some(share) = self.sharing.share(at) {
                 let (answer, _) = std::sync::mpsc::sync_channel(1);
                 let shares = |volume| ToShard::Shares { shares: vec![(volume, share)], answer };
-                self.host.tell(member.number, shares);
+                self.host.tell(vm.number, shares);
             }
         }
         self.config = new;
@@ -226,8 +226,8 @@ impl Control {
     /// A status with what is beside the VMs' disks, and what is known to be dangerous.
     fn with_sidecars(&self, mut status: Status) -> Status {
         for vm in &mut status.vms {
-            let member = self.config.vms.iter().position(|one| one.name == vm.name);
-            vm.sidecar = member.and_then(|at| self.parts.claims.view(self.members.list[at].number));
+            let at = self.config.vms.iter().position(|one| one.name == vm.name);
+            vm.sidecar = at.and_then(|at| self.parts.claims.view(self.served.list[at].number));
         }
         status.danger_zone = self.config.dangers();
         status
@@ -244,7 +244,7 @@ impl Control {
         let mut left = 0;
         for at in wanted {
             let (answer, answered) = std::sync::mpsc::sync_channel(1);
-            self.host.tell(self.members.list[at].number, |volume| ToShard::WriteAround { volume, answer });
+            self.host.tell(self.served.list[at].number, |volume| ToShard::WriteAround { volume, answer });
             let answered = answered.recv_timeout(ANSWER_LIMIT);
             left += answered.map_err(|_| "Its shard does not answer; see the log".to_owned())??;
         }
@@ -254,13 +254,13 @@ impl Control {
     /// Begins or cancels the drain of these VMs, or of all where there is no list of them.
     fn drain(&self, names: Option<&[String]>, cancel: bool) -> Result<Value, String> {
         let wanted: BTreeSet<usize> = match names {
-            None => (0..self.members.list.len()).collect(),
+            None => (0..self.served.list.len()).collect(),
             // A program whose choice came out empty does not mean all.
             Some([]) => return Err("`vms` names no VM; leave it out to drain all".to_owned()),
             Some(names) => names.iter().map(|name| self.vm_of(name)).collect::<Result<_, _>>()?,
         };
         let shards = self.shards.len();
-        let numbers: Vec<usize> = wanted.into_iter().map(|vm| self.members.list[vm].number).collect();
+        let numbers: Vec<usize> = wanted.into_iter().map(|vm| self.served.list[vm].number).collect();
         let volumes_of = |shard| numbers.iter().filter(move |vm| *vm % shards == shard).map(|vm| vm / shards);
         let drain = |shard, answer| ToShard::Drain { volumes: volumes_of(shard).collect(), cancel, answer };
         let left = self.host.ask(drain)?;

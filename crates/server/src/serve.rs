@@ -20,9 +20,9 @@ use crate::events::{EventKind, Events};
 use crate::host::Host;
 use crate::identity::StateFile;
 use crate::listen::Listener;
-use crate::members::{Member, Members};
 use crate::membership::{Changes, Parts, resume_device};
 use crate::scrape::ScrapeThread;
+use crate::served::{ServedVm, ServedVms};
 use crate::sharing::{Sharing, Started, TableMemory};
 use crate::space::{Space, SpaceOfShard};
 use crate::start::{Prepared, Recovered, Start};
@@ -56,7 +56,7 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     let ssd_disks = recovered.ssd_disks.clone();
     let control = control(config, recovered, Sockets { commands, endpoints, scraped, signals, reloads })?;
     // What earlier runs left is on the SSD, durably: from here on it is this one's records that count.
-    let (state, tags) = (StateFile::of(config), control.members.tags());
+    let (state, tags) = (StateFile::of(config), control.served.tags());
     if let Some(records) = &records {
         state.note_run(|run| {
             run.shm = records.leave(&run.shm, &tags);
@@ -111,13 +111,13 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         let what = "Cannot wait for threads; raise the limit of open files";
         ServerError::because(ServerErrorKind::Thread, what, error)
     })?;
-    let members = members(&recovered.vms);
+    let served = served_vms(&recovered.vms);
     let events = Events::default();
     let sharing = begin_sharing(config, &recovered, &events);
     recovered.pair.iter().for_each(|pair| pair.connect(events.clone()));
     let Divided { broker, ssd, .. } = recovered.divided;
     let space = Arc::new(Space::new(broker, ssd, events.clone()));
-    let shards = start_shards(config, recovered.vms, &space, &members, &events)?;
+    let shards = start_shards(config, recovered.vms, &space, &served, &events)?;
     for endpoint in &endpoints {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
     }
@@ -154,7 +154,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         endpoints,
         commands,
         shards,
-        members,
+        served,
         signals,
         reloads,
         handshakes: Vec::new(),
@@ -200,27 +200,27 @@ fn open_endpoints(config: &Config, exports: &[ExportInfo]) -> Result<Vec<Endpoin
 }
 
 /// The VMs as a start numbers them.
-fn members(vms: &[Prepared]) -> Members {
-    let member = |(number, vm): (usize, &Prepared)| Member {
+fn served_vms(vms: &[Prepared]) -> ServedVms {
+    let served = |(number, vm): (usize, &Prepared)| ServedVm {
         number,
         connections: Arc::new(AtomicU32::new(0)),
         export: vm.export.clone(),
         tag: vm.tag,
     };
-    Members { list: vms.iter().enumerate().map(member).collect(), spent: Vec::new() }
+    ServedVms { list: vms.iter().enumerate().map(served).collect(), spent: Vec::new() }
 }
 
 fn start_shards(
     config: &Config,
     prepared: Vec<Prepared>,
     space: &Arc<Space>,
-    members: &Members,
+    served: &ServedVms,
     events: &Events,
 ) -> Result<Vec<ShardThread>, ServerError> {
     let count = config.shards.min(prepared.len());
     let mut vms: Vec<ShardVms> = (0..count).map(|_| Vec::new()).collect();
-    for (vm, member) in prepared.into_iter().zip(&members.list) {
-        vms[member.number % count].push((vm, Arc::clone(&member.connections)));
+    for (vm, served) in prepared.into_iter().zip(&served.list) {
+        vms[served.number % count].push((vm, Arc::clone(&served.connections)));
     }
     let start = |(number, vms)| {
         let space = SpaceOfShard { space: Arc::clone(space), shard: number, shards: count };

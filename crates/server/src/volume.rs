@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU32;
 
 use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served, SpaceAnswer};
 use lode_media::{Done, Driver, FileId, Payload};
-use lode_nbd::{Command, ExportInfo, Extent, Request};
+use lode_nbd::{Command, ExportInfo, Request, StatusDescriptor};
 use lode_policy::host::thinned;
 use lode_policy::{Points, Quota, Tenant};
 use lode_types::{BlockSize, Level, planted};
@@ -23,7 +23,7 @@ use slab::Slab;
 
 use self::asked::op_of;
 use self::devices::VolumeSsd;
-use crate::allocation::extents;
+use crate::allocation::descriptors;
 use crate::config::{Limits, WriteBack};
 use crate::connection::count;
 use crate::fence_file::FenceFile;
@@ -84,7 +84,7 @@ pub(crate) enum Found {
     /// The bytes of a read.
     Bytes(ByteList),
     /// What is allocated.
-    Extents(Vec<Extent>),
+    Status(Vec<StatusDescriptor>),
 }
 
 /// A VM's disk. See the module's documentation.
@@ -338,7 +338,7 @@ impl Volume {
         let Pending { connection, request, written, .. } = self.requests.remove(key);
         self.lookups.ended();
         let result = match done.payload {
-            Payload::Extents(file) => Ok(Found::Extents(extents(&request, &file, &written))),
+            Payload::FileExtents(file) => Ok(Found::Status(descriptors(&request, &file, &written))),
             _ => Err(Failed::Guest(GuestError::Io)),
         };
         self.looked_up.push_back(Answered { connection, request, result });

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::curve::{Curve, band};
 use super::legend::{flow, spread};
 use super::{LineChart, Series, Shape, Tint};
-use crate::axis::{AxisWish, Extent, Placed, Range, Scale};
+use crate::axis::{AxisWish, Bounds, Placed, Range, Scale};
 use crate::error::DrawError;
 use crate::page::Frame;
 use crate::states::States;
@@ -106,7 +106,7 @@ impl LineChart {
     }
 
     fn ranges(&self) -> Result<(Range, Range), DrawError> {
-        let (mut across, mut upright) = (Extent::new(), Extent::new());
+        let (mut across, mut upright) = (Bounds::new(), Bounds::new());
         for series in &self.series {
             for (at, &(x, y)) in series.points.iter().enumerate() {
                 let error = series.errors.get(at).copied().unwrap_or(0.0);

@@ -37,7 +37,7 @@ struct SsdPlace {
 
 /// How much of the block an access is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extent {
+enum Cover {
     Whole,
     Sectors,
     /// It begins or ends within a sector.
@@ -50,7 +50,7 @@ struct Model {
     /// Writes in order of submission; the value of the n-th is n + 1, and 0 is what the disk had before.
     writes: Vec<WriteState>,
     /// How many writes came before each access in the queue, itself not counted, and how much of the block it is.
-    accesses: Vec<(Value, Extent)>,
+    accesses: Vec<(Value, Cover)>,
     places: Vec<SsdPlace>,
     records: Vec<Record>,
     /// Records up to here are durable.
@@ -133,7 +133,7 @@ enum Ask {
         frame: bool,
     },
     WriteThrough,
-    WriteAround(Extent),
+    WriteAround(Cover),
     EvictSsd,
     EvictDram,
     Clean,
@@ -155,9 +155,9 @@ const ASKS: [Ask; 17] = [
     Ask::WriteBack { partial: false, frame: false },
     Ask::WriteBack { partial: true, frame: true },
     Ask::WriteThrough,
-    Ask::WriteAround(Extent::Whole),
-    Ask::WriteAround(Extent::Sectors),
-    Ask::WriteAround(Extent::Bytes),
+    Ask::WriteAround(Cover::Whole),
+    Ask::WriteAround(Cover::Sectors),
+    Ask::WriteAround(Cover::Bytes),
     Ask::EvictSsd,
     Ask::EvictDram,
     Ask::Clean,
@@ -234,8 +234,8 @@ impl Model {
             is_dirty: flight.copy.place().is_some() && matches!(latest, Some((_, true))),
             is_recorded: self.durable + 1 == self.records.len(),
             may_come_back: latest.is_none() && self.records[self.durable..].iter().any(has),
-            is_whole: self.accesses.first().is_some_and(|access| access.1 == Extent::Whole),
-            is_in_sectors: self.accesses.first().is_some_and(|access| access.1 != Extent::Bytes),
+            is_whole: self.accesses.first().is_some_and(|access| access.1 == Cover::Whole),
+            is_in_sectors: self.accesses.first().is_some_and(|access| access.1 != Cover::Bytes),
             leaves_extent: self.well && flight.copy.whole().is_some(),
             is_read_ssd_gone: false,
         }
@@ -256,8 +256,8 @@ impl Model {
         let submitted = self.writes.len() as Value;
         let slice = RequestSlice { request: 0, buf_at: 0, start: 0, len: 0 };
         let from = CopyAt::Ssd;
-        let mut op = |kind, extent, reserved: Reserved| {
-            self.accesses.push((submitted, extent));
+        let mut op = |kind, cover, reserved: Reserved| {
+            self.accesses.push((submitted, cover));
             if !matches!(kind, AccessKind::Read { .. }) {
                 self.writes.push(WriteState::Pending);
             }
@@ -270,7 +270,7 @@ impl Model {
             Ask::Read { fill_ssd, fill_frame } => {
                 let reserved = Reserved { frame: fill_frame, place: fill_ssd };
                 (
-                    op(AccessKind::Read { from }, Extent::Whole, reserved),
+                    op(AccessKind::Read { from }, Cover::Whole, reserved),
                     fill_ssd.then_some(true),
                     fill_frame.then_some(true),
                 )
@@ -278,14 +278,14 @@ impl Model {
             Ask::WriteBack { partial, frame } => {
                 let reserved = Reserved { frame, place: true };
                 // Should it go to the disk instead, a part of a sector is the harder case.
-                let extent = if partial { Extent::Bytes } else { Extent::Whole };
-                (op(AccessKind::WriteBack { merge: from }, extent, reserved), Some(true), Some(frame))
+                let cover = if partial { Cover::Bytes } else { Cover::Whole };
+                (op(AccessKind::WriteBack { merge: from }, cover, reserved), Some(true), Some(frame))
             }
             Ask::WriteThrough => {
-                (op(AccessKind::WriteThrough { merge: from }, Extent::Whole, place), Some(true), Some(false))
+                (op(AccessKind::WriteThrough { merge: from }, Cover::Whole, place), Some(true), Some(false))
             }
-            Ask::WriteAround(extent) => {
-                (op(AccessKind::WriteAround, extent, Reserved::default()), Some(false), Some(false))
+            Ask::WriteAround(cover) => {
+                (op(AccessKind::WriteAround, cover, Reserved::default()), Some(false), Some(false))
             }
             Ask::EvictSsd if has_slot => (BlockOp::Evict(Level::Ssd), Some(false), None),
             Ask::EvictDram if self.flight.slot(Level::Dram).is_some() => {
@@ -340,7 +340,7 @@ impl Model {
                 if self.disk_write_error().is_some() {
                     return false;
                 }
-                if self.accesses[0].1 == Extent::Bytes {
+                if self.accesses[0].1 == Cover::Bytes {
                     assert_eq!(self.bytes, write, "the rest of its sectors: {self:#?}");
                 }
                 if wrote {

@@ -91,13 +91,13 @@ enum Step {
 }
 
 /// A block, and its bytes once they are captured.
-struct Member {
+struct GroupBlock {
     block: BlockNo,
     bytes: Option<Bytes>,
     crc: u32,
 }
 
-impl std::fmt::Debug for Member {
+impl std::fmt::Debug for GroupBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}{}", self.block, if self.bytes.is_some() { "" } else { "?" })
     }
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Member {
 pub(crate) struct Group {
     number: u64,
     /// Ascending.
-    members: Vec<Member>,
+    blocks: Vec<GroupBlock>,
     captures_left: usize,
     is_lost: bool,
     step: Step,
@@ -124,7 +124,7 @@ impl Group {
     pub(crate) fn new(number: u64, blocks: &[BlockNo]) -> Group {
         Group {
             number,
-            members: blocks.iter().map(|&block| Member { block, bytes: None, crc: 0 }).collect(),
+            blocks: blocks.iter().map(|&block| GroupBlock { block, bytes: None, crc: 0 }).collect(),
             captures_left: blocks.len(),
             is_lost: false,
             step: Step::Capture,
@@ -140,7 +140,7 @@ impl Group {
     }
 
     pub(crate) fn blocks(&self) -> usize {
-        self.members.len()
+        self.blocks.len()
     }
 
     /// Whether the backing disk with its log has it.
@@ -154,9 +154,9 @@ impl Group {
 
     /// The bytes of a block as of the cut, a whole block of them.
     pub(crate) fn captured(&mut self, volume: VolumeTag, block: BlockNo, bytes: Bytes) {
-        if let Ok(at) = self.members.binary_search_by_key(&block, |member| member.block) {
+        if let Ok(at) = self.blocks.binary_search_by_key(&block, |one| one.block) {
             let crc = data_checksum(volume, block, &bytes);
-            self.members[at] = Member { block, bytes: Some(bytes), crc };
+            self.blocks[at] = GroupBlock { block, bytes: Some(bytes), crc };
         }
     }
 
@@ -193,8 +193,8 @@ impl Group {
             Step::Capture if self.captures_left > 0 => GroupNext::Wait,
             Step::Capture if self.is_lost && !planted("group-without-lost-block") => GroupNext::Lost,
             Step::Capture => {
-                self.members.retain(|member| member.bytes.is_some());
-                if self.members.is_empty() {
+                self.blocks.retain(|one| one.bytes.is_some());
+                if self.blocks.is_empty() {
                     self.step = Step::Over;
                     return GroupNext::Over;
                 }
@@ -208,7 +208,7 @@ impl Group {
                 if !is_recorded || facts.flushed < mark {
                     return GroupNext::Wait;
                 }
-                self.begin(Step::Log, self.table_pages() + self.members.len() as u32);
+                self.begin(Step::Log, self.table_pages() + self.blocks.len() as u32);
                 self.next_writes()
             }
             Step::Log | Step::Commit | Step::Disk | Step::Empty => self.next_writes(),
@@ -223,7 +223,7 @@ impl Group {
     }
 
     fn table_pages(&self) -> u32 {
-        RedoLayout::table_pages(self.members.len() as u32)
+        RedoLayout::table_pages(self.blocks.len() as u32)
     }
 
     fn begin(&mut self, step: Step, writes: u32) {
@@ -277,7 +277,7 @@ impl Group {
     pub(crate) fn log_flushed(&mut self) {
         match self.step {
             Step::LogFlush => self.begin(Step::Commit, RedoLayout::STATES.into()),
-            Step::CommitFlush => self.begin(Step::Disk, self.members.len() as u32),
+            Step::CommitFlush => self.begin(Step::Disk, self.blocks.len() as u32),
             Step::EmptyFlush => self.step = Step::Over,
             step => unreachable!("a flush of the log in {step:?}"),
         }
@@ -297,7 +297,7 @@ impl Group {
 
     /// The write of this number of the step.
     pub(crate) fn write(&self, identity: &Identity, number: u32) -> GroupWrite {
-        let blocks = self.members.len() as u32;
+        let blocks = self.blocks.len() as u32;
         match self.step {
             Step::Log if number < self.table_pages() => {
                 let page = self.table_page(identity, number).encode(identity.cache);
@@ -307,7 +307,7 @@ impl Group {
                 let number = number - self.table_pages();
                 GroupWrite::Log(identity.layout.block(number), self.bytes(number))
             }
-            Step::Disk => GroupWrite::Disk(self.members[number as usize].block, self.bytes(number)),
+            Step::Disk => GroupWrite::Disk(self.blocks[number as usize].block, self.bytes(number)),
             Step::Commit => self.state(identity, number, blocks),
             Step::Empty => self.state(identity, number, 0),
             step => unreachable!("nothing is written in {step:?}"),
@@ -315,7 +315,7 @@ impl Group {
     }
 
     fn bytes(&self, number: u32) -> Bytes {
-        self.members[number as usize].bytes.clone().expect("it was captured")
+        self.blocks[number as usize].bytes.clone().expect("it was captured")
     }
 
     fn state(&self, identity: &Identity, copy: u32, blocks: u32) -> GroupWrite {
@@ -325,20 +325,20 @@ impl Group {
 
     fn table_page(&self, identity: &Identity, page: u32) -> RedoTablePage {
         let first = page as usize * REDO_ENTRIES_PER_PAGE;
-        let entry = |member: &Member| RedoEntry { block: member.block, crc: member.crc };
-        let entries = self.members.iter().skip(first).take(REDO_ENTRIES_PER_PAGE).map(entry).collect();
+        let entry = |one: &GroupBlock| RedoEntry { block: one.block, crc: one.crc };
+        let entries = self.blocks.iter().skip(first).take(REDO_ENTRIES_PER_PAGE).map(entry).collect();
         RedoTablePage { volume: identity.volume, group: self.number, page, entries }
     }
 
     /// Its blocks, whose bytes are not needed any more.
     pub(crate) fn take_blocks(&mut self) -> Vec<BlockNo> {
-        std::mem::take(&mut self.members).into_iter().map(|member| member.block).collect()
+        std::mem::take(&mut self.blocks).into_iter().map(|one| one.block).collect()
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        let bytes = |member: &Member| member.bytes.as_ref().map_or(0, |bytes| bytes.len());
-        self.members.iter().map(bytes).sum::<usize>()
-            + self.members.capacity() * size_of::<Member>()
+        let bytes = |one: &GroupBlock| one.bytes.as_ref().map_or(0, |bytes| bytes.len());
+        self.blocks.iter().map(bytes).sum::<usize>()
+            + self.blocks.capacity() * size_of::<GroupBlock>()
             + self.todo.capacity() * size_of::<u32>()
     }
 }

@@ -223,7 +223,7 @@ both!(a_map_tells_holes_from_data, |driver: &mut AnyDriver| {
     let folder = common::folder();
     let path = folder.path().join("file");
     let extents = |done: &Done| match &done.payload {
-        Payload::Extents(extents) => extents.iter().map(|one| (one.length_bytes, one.is_hole)).collect(),
+        Payload::FileExtents(extents) => extents.iter().map(|one| (one.length_bytes, one.is_hole)).collect(),
         _ => Vec::new(),
     };
     std::fs::File::create(&path).unwrap().set_len(FILE).unwrap();

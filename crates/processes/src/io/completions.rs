@@ -12,7 +12,7 @@ use crate::world::{Happening, World};
 impl World {
     /// A device is through with a command.
     pub(crate) fn command_done(&mut self, command: CommandId) {
-        let Command { work, extent, ref mut parts_left, .. } = self.io.commands[command as usize];
+        let Command { work, transfer, ref mut parts_left, .. } = self.io.commands[command as usize];
         *parts_left -= 1;
         let whole = *parts_left == 0;
         let now_ns = self.clock.now_ns;
@@ -21,7 +21,7 @@ impl World {
                 self.io.cache_device.end();
             }
             Work::Disk(_) | Work::DestageWrite(..) => {
-                let disk = self.io.disk_of(extent.first_block);
+                let disk = self.io.disk_of(transfer.first_block);
                 self.io.disks[disk].end();
             }
         }

@@ -13,7 +13,7 @@ use slab::Slab;
 
 use crate::RunConfig;
 use crate::cache::{Cache, Version};
-use crate::device::{CommandId, Device, Extent};
+use crate::device::{CommandId, Device, Transfer};
 use crate::map::MapWrites;
 use crate::recovery::Contents;
 use crate::report::DeviceReport;
@@ -39,7 +39,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 struct Command {
     work: Work,
-    extent: Extent,
+    transfer: Transfer,
     /// Blocks for which it is not its turn.
     turns_missing: u32,
     /// How often the device will be through with it.
@@ -260,17 +260,18 @@ impl Io {
     /// A command for the cache; a cache that serves several at a time gets one for each block, as from FlashCache.
     fn send_to_cache(&mut self, now_ns: u64, work: Work, blocks: u32, write: bool) {
         let (parts, part_blocks) = if self.cache_device.is_parallel() { (blocks, 1) } else { (1, blocks) };
-        let extent = Extent { first_block: 0, blocks: part_blocks, write };
-        let command = self.commands.insert(Command { work, extent, turns_missing: 0, parts_left: parts });
+        let transfer = Transfer { first_block: 0, blocks: part_blocks, write };
+        let command = self.commands.insert(Command { work, transfer, turns_missing: 0, parts_left: parts });
         for _ in 0..parts {
-            self.cache_device.submit(now_ns, command as CommandId, extent);
+            self.cache_device.submit(now_ns, command as CommandId, transfer);
         }
     }
 
     /// A command for a disk, when all older ones of its blocks are through.
     fn send_to_disk(&mut self, now_ns: u64, work: Work, blocks: &[BlockNo]) -> CommandId {
-        let extent = Extent { first_block: blocks[0], blocks: blocks.len() as u32, write: true };
-        let id = self.commands.insert(Command { work, extent, turns_missing: 0, parts_left: 1 }) as CommandId;
+        let transfer = Transfer { first_block: blocks[0], blocks: blocks.len() as u32, write: true };
+        let id =
+            self.commands.insert(Command { work, transfer, turns_missing: 0, parts_left: 1 }) as CommandId;
         let mut missing = 0;
         for &block in blocks {
             let turns = self.turns.entry(block).or_default();
@@ -279,8 +280,8 @@ impl Io {
         }
         self.commands[id as usize].turns_missing = missing;
         if missing == 0 {
-            let disk = self.disk_of(extent.first_block);
-            self.disks[disk].submit(now_ns, id, extent);
+            let disk = self.disk_of(transfer.first_block);
+            self.disks[disk].submit(now_ns, id, transfer);
         }
         id
     }
@@ -288,11 +289,11 @@ impl Io {
     /// The disk gets a copy from the cache. It needs no turn: it began when no write of the block was on its way, and until
     /// it is through every write of the block goes to the cache.
     fn send_destage(&mut self, now_ns: u64, block: BlockNo, version: Version) {
-        let (work, extent) =
-            (Work::DestageWrite(block, version), Extent { first_block: block, blocks: 1, write: true });
-        let command = self.commands.insert(Command { work, extent, turns_missing: 0, parts_left: 1 });
+        let (work, transfer) =
+            (Work::DestageWrite(block, version), Transfer { first_block: block, blocks: 1, write: true });
+        let command = self.commands.insert(Command { work, transfer, turns_missing: 0, parts_left: 1 });
         let disk = self.disk_of(block);
-        self.disks[disk].submit(now_ns, command as CommandId, extent);
+        self.disks[disk].submit(now_ns, command as CommandId, transfer);
     }
 
     /// A command for the disk is through: the next ones of its blocks may go.
@@ -307,9 +308,9 @@ impl Io {
             let command = &mut self.commands[next as usize];
             command.turns_missing -= 1;
             if command.turns_missing == 0 {
-                let extent = command.extent;
-                let disk = self.disk_of(extent.first_block);
-                self.disks[disk].submit(now_ns, next, extent);
+                let transfer = command.transfer;
+                let disk = self.disk_of(transfer.first_block);
+                self.disks[disk].submit(now_ns, next, transfer);
             }
         }
     }

@@ -17,9 +17,9 @@ use crate::backing::identify;
 use crate::config::{Config, Size, VmConfig};
 use crate::files::{check_files, open_backing};
 use crate::identity::StateFile;
-use crate::members::Member;
 use crate::messages::ToShard;
 use crate::redo;
+use crate::served::ServedVm;
 use crate::sharing::Started;
 use crate::start::{Plan, Prepared, VmDisks, plan_vm};
 
@@ -39,7 +39,7 @@ pub(crate) struct AddVm {
 /// A VM that is served.
 #[derive(Debug)]
 pub(crate) struct AddedVm {
-    pub member: Member,
+    pub vm: ServedVm,
     pub started: Started,
     pub engine: EngineConfig,
     /// Frames that the host has more with it.
@@ -229,8 +229,8 @@ impl AddVm {
             });
             return Err("Its shard does not take it: the service stops, or see the log".to_owned());
         }
-        let member = Member { number: self.number, connections, export, tag };
-        Ok(AddedVm { member, started, engine, more_frames: self.more_frames })
+        let vm = ServedVm { number: self.number, connections, export, tag };
+        Ok(AddedVm { vm, started, engine, more_frames: self.more_frames })
     }
 
     /// What has come to be of it goes again.

@@ -190,11 +190,11 @@ impl Control {
             Step::Add { vm, config } => self.add_vm(&vm, *config)?,
             Step::Rename { from, to, .. } => self.rename_vm(&from, &to)?,
             Step::Release { vm, refuse_clients } => {
-                let number = self.members.list[self.vm_of(&vm)?].number;
+                let number = self.served.list[self.vm_of(&vm)?].number;
                 Work::Release(ReleaseVm { vm, number, refuse_clients })
             }
             Step::Resume { vm } => {
-                let number = self.members.list[self.vm_of(&vm)?].number;
+                let number = self.served.list[self.vm_of(&vm)?].number;
                 Work::Resume(ResumeVm { vm, number })
             }
             Step::Device(change) => {
@@ -222,14 +222,14 @@ impl Control {
     }
 
     fn remove_vm(&mut self, vm: &str, disconnect: bool) -> Result<Work, String> {
-        let member = &self.members.list[self.vm_of(vm)?];
+        let served = &self.served.list[self.vm_of(vm)?];
         let state = crate::identity::StateFile::of(&self.config);
         let config = self.config.vms.iter().find(|config| config.name == vm);
         Ok(Work::Remove(Box::new(RemoveVm {
             vm: vm.to_owned(),
             config: config.cloned().ok_or("it is in no configuration")?,
-            number: member.number,
-            tag: member.tag,
+            number: served.number,
+            tag: served.tag,
             disconnect,
             state,
         })))
@@ -248,7 +248,7 @@ impl Control {
         self.listen_for(vm)?;
         Ok(Work::Add(Box::new(AddVm {
             vm: name.to_owned(),
-            number: self.members.free_number(),
+            number: self.served.free_number(),
             share,
             reach,
             more_frames,
@@ -282,13 +282,13 @@ impl Control {
     }
 
     fn rename_vm(&mut self, from: &str, to: &str) -> Result<Work, String> {
-        let member = &self.members.list[self.vm_of(from)?];
-        let export = member.export.renamed(to).map_err(|error| error.to_string())?;
+        let served = &self.served.list[self.vm_of(from)?];
+        let export = served.export.renamed(to).map_err(|error| error.to_string())?;
         Ok(Work::Rename(Box::new(RenameVm {
             from: from.to_owned(),
             to: to.to_owned(),
-            number: member.number,
-            tag: member.tag,
+            number: served.number,
+            tag: served.tag,
             export,
             config: self.config.clone(),
         })))
@@ -347,10 +347,10 @@ impl Control {
     fn vm_removed(&mut self, vm: &str, has_left: bool, warning: Option<String>) {
         let Some(at) = self.config.vms.iter().position(|one| one.name == vm) else { return };
         let config = self.config_after();
-        let member = self.members.list.remove(at);
-        self.members.spent.extend((!has_left).then_some(member.number));
+        let served = self.served.list.remove(at);
+        self.served.spent.extend((!has_left).then_some(served.number));
         for endpoint in &mut self.endpoints {
-            if let Some(at) = endpoint.vms.iter().position(|&number| number == member.number) {
+            if let Some(at) = endpoint.vms.iter().position(|&number| number == served.number) {
                 endpoint.vms.remove(at);
                 endpoint.exports.remove(at);
             }
@@ -376,19 +376,19 @@ impl Control {
     }
 
     fn vm_added(&mut self, added: AddedVm) {
-        let AddedVm { member, started, engine, more_frames } = added;
+        let AddedVm { vm: served, started, engine, more_frames } = added;
         let config = self.config_after();
         let Some(vm) = config.vms.last().cloned() else { return };
         self.handshakes.clear();
         for endpoint in &mut self.endpoints {
             if vm.listen.iter().any(|listen| listen.address == *endpoint.listener.address()) {
-                endpoint.vms.push(member.number);
-                endpoint.exports.push(member.export.clone());
+                endpoint.vms.push(served.number);
+                endpoint.exports.push(served.export.clone());
                 tracing::info!("Serving {} on {}", vm.name, endpoint.listener.address());
             }
         }
-        let number = member.number;
-        self.members.list.push(member);
+        let number = served.number;
+        self.served.list.push(served);
         let share = self.sharing.join(&config, started, engine, more_frames);
         self.config = config;
         self.update_room();
@@ -419,11 +419,11 @@ impl Control {
         let mut config = (**config).clone();
         let names = self.config.vms.iter().map(|vm| vm.name.as_str());
         config.sort_vms(names.map(|name| if name == from { to } else { name }));
-        let member = &mut self.members.list[at];
-        if let Ok(export) = member.export.renamed(to) {
-            member.export = export;
+        let served = &mut self.served.list[at];
+        if let Ok(export) = served.export.renamed(to) {
+            served.export = export;
         }
-        let (number, export) = (member.number, member.export.clone());
+        let (number, export) = (served.number, served.export.clone());
         self.handshakes.clear();
         for endpoint in &mut self.endpoints {
             if let Some(at) = endpoint.vms.iter().position(|&one| one == number) {
@@ -440,7 +440,7 @@ impl Control {
 
     /// What shares find space for has changed with the VMs.
     pub(crate) fn update_room(&mut self) {
-        let tags = self.members.tags();
+        let tags = self.served.tags();
         let places = self.parts.space.with_broker(|broker| {
             broker.directory().map_or(0, |directory| directory.places_in(directory.extents_for(&tags)))
         });

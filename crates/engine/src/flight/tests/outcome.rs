@@ -123,9 +123,9 @@ impl Model {
                 Some(Input::Proceed)
             }
             Act::Merge => {
-                let (submitted, extent) = self.accesses[0];
+                let (submitted, cover) = self.accesses[0];
                 let old = self.bytes.or(self.frame());
-                if extent != Extent::Whole {
+                if cover != Cover::Whole {
                     let old = old.expect("old bytes are at hand");
                     assert!(self.may_read(old, submitted), "merges with {old}: {self:#?}");
                 }

@@ -37,7 +37,7 @@ impl Model {
         let is_listed =
             self.flight.disk_write.is_some_and(|write| write.copy.is_none() && write.error.is_none());
         let may = self.flight.stage == Stage::WriteBacking && is_listed && is_newest && self.well;
-        if !may || self.flight.copy != SsdCopy::None || self.accesses[0].1 != Extent::Whole || self.again {
+        if !may || self.flight.copy != SsdCopy::None || self.accesses[0].1 != Cover::Whole || self.again {
             return false;
         }
         // The hooks ask for it once.

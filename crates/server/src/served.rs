@@ -9,7 +9,7 @@ use lode_nbd::ExportInfo;
 
 /// One of them.
 #[derive(Clone, Debug)]
-pub(crate) struct Member {
+pub(crate) struct ServedVm {
     pub number: usize,
     /// Those that its disk has.
     pub connections: Arc<AtomicU32>,
@@ -20,16 +20,16 @@ pub(crate) struct Member {
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]
-pub(crate) struct Members {
-    pub list: Vec<Member>,
+pub(crate) struct ServedVms {
+    pub list: Vec<ServedVm>,
     /// Numbers of VMs that are gone and that the broker could not let go: nobody gets them in this run.
     pub spent: Vec<usize>,
 }
 
-impl Members {
+impl ServedVms {
     /// The place of a VM in the configuration.
     pub(crate) fn place_of(&self, number: usize) -> Option<usize> {
-        self.list.iter().position(|member| member.number == number)
+        self.list.iter().position(|vm| vm.number == number)
     }
 
     /// The least number that is nobody's: with it shards have about as many volumes each.
@@ -40,6 +40,6 @@ impl Members {
 
     /// The volumes that are served.
     pub(crate) fn tags(&self) -> Vec<VolumeTag> {
-        self.list.iter().filter_map(|member| member.tag).collect()
+        self.list.iter().filter_map(|vm| vm.tag).collect()
     }
 }
