@@ -162,6 +162,46 @@ pub struct RunCounts {
     pub around: u64,
 }
 
+impl std::ops::AddAssign for RunCounts {
+    /// Another run after these.
+    fn add_assign(&mut self, other: RunCounts) {
+        self.digest = self.digest.rotate_left(1) ^ other.digest;
+        self.answered += other.answered;
+        self.sectors_checked += other.sectors_checked;
+        self.crashes += other.crashes;
+        self.read_hits += other.read_hits;
+        self.write_backs += other.write_backs;
+        self.failed_reads += other.failed_reads;
+        self.failed_writes += other.failed_writes;
+        self.failed_starts += other.failed_starts;
+        self.starts_cut += other.starts_cut;
+        self.start_read_errors += other.start_read_errors;
+        self.unreadable += other.unreadable;
+        self.in_order += other.in_order;
+        self.ssds_lost += other.ssds_lost;
+        self.rotten += other.rotten;
+        self.damaged += other.damaged;
+        self.healed += other.healed;
+        self.members_dropped += other.members_dropped;
+        self.members_filled += other.members_filled;
+        self.ssd_errors += other.ssd_errors;
+        self.read_ssd_errors += other.read_ssd_errors;
+        self.mirrored += other.mirrored;
+        self.cleaned += other.cleaned;
+        self.drain_failures += other.drain_failures;
+        self.reissued += other.reissued;
+        self.discarded += other.discarded;
+        self.share_moves += other.share_moves;
+        self.moved += other.moved;
+        self.switches += other.switches;
+        self.gone += other.gone;
+        self.came += other.came;
+        self.renamed += other.renamed;
+        self.drained += other.drained;
+        self.around += other.around;
+    }
+}
+
 /// The command that shows a failure again.
 pub(crate) fn repeat(seed: u64) -> String {
     let thread = std::thread::current();

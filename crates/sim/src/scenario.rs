@@ -5,7 +5,7 @@ use lode_engine::{EngineConfig, OrderedConfig};
 use lode_policy::{Quota, SchemeInfo, WriteBudget};
 use lode_types::{BlockSize, Level};
 
-use crate::{Crash, Faults, Machine, Plan, World};
+use crate::{Crash, Faults, Machine, Plan, RunCounts, World, run, run_together};
 
 /// Bytes of the usual volume, which ends two sectors before.
 pub const VOLUME_BYTES: u64 = 2 << 20;
@@ -189,6 +189,48 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         ends_drained: false,
         most_steps: None,
     }
+}
+
+/// Runs what `plan_of` makes of each of these machines and of each of the first so many seeds. What happened in all runs.
+///
+/// # Panics
+/// At the first run that breaks a promise.
+pub fn run_each(
+    machines: Vec<(&'static str, Machine)>,
+    count: u64,
+    plan_of: impl Fn(Machine, u64) -> Plan,
+) -> RunCounts {
+    let mut sum = RunCounts::default();
+    for (name, machine) in machines {
+        for seed in first_seeds(count) {
+            sum += run(&plan_of(machine.clone(), seed)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+    println!("{sum:?}");
+    sum
+}
+
+/// Runs so many volumes together on one SSD, with this much of it each, under all schemes in turn; `plan_of` makes the plan of
+/// each machine and seed. What happened in all runs.
+///
+/// # Panics
+/// As [`run_each`].
+pub fn run_neighbours(volumes: usize, ssd_bytes: u64, plan_of: impl Fn(Machine, u64) -> Plan) -> RunCounts {
+    let machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
+    let mut sum = RunCounts::default();
+    for at in 0..machines.len() {
+        for seed in first_seeds(seeds().div_ceil(4)) {
+            let plan = |number: usize| {
+                let machine = machines[(at + number * 5) % machines.len()].clone();
+                plan_of(Machine { name: format!("vm{number}"), ssd_bytes, ..machine }, seed)
+            };
+            let plans: Vec<Plan> = (0..volumes).map(plan).collect();
+            let counts = run_together(&plans).unwrap_or_else(|error| panic!("machine {at}: {error}"));
+            counts.into_iter().for_each(|counts| sum += counts);
+        }
+    }
+    println!("{sum:?}");
+    sum
 }
 
 /// Bytes of a block of these tests.

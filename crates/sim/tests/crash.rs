@@ -3,7 +3,7 @@
 use lode_engine::{GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
+    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, run_each, seeds, write,
 };
 use lode_sim::{Crash, Machine, Plan, RunCounts, World, run};
 
@@ -12,16 +12,8 @@ fn run_all(crash: Crash, depth: usize) -> RunCounts {
 }
 
 fn run_machines(machines: Vec<(&'static str, Machine)>, crash: Crash, depth: usize) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in machines {
-        for seed in first_seeds(seeds()) {
-            let plan = Plan { depth, crash, ..plan(vec![machine.clone()], seed) };
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-            sum.sectors_checked += tally.sectors_checked;
-            sum.read_hits += tally.read_hits;
-            sum.write_backs += tally.write_backs;
-        }
-    }
+    let plan_of = |machine, seed| Plan { depth, crash, ..plan(vec![machine], seed) };
+    let sum = run_each(machines, seeds(), plan_of);
     assert!(sum.read_hits > 1000 && sum.write_backs > 100, "{sum:?}");
     sum
 }

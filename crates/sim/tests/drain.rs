@@ -4,24 +4,13 @@
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
+    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, run_each, seeds, write,
 };
 use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 
 fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in all_schemes() {
-        for seed in first_seeds(seeds().div_ceil(2)) {
-            let plan = change(Plan { drains: 4, ..plan(vec![machine.clone()], seed) });
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-            sum.cleaned += tally.cleaned;
-            sum.drain_failures += tally.drain_failures;
-            sum.drained += tally.drained;
-            sum.damaged += tally.damaged;
-            sum.failed_reads += tally.failed_reads;
-        }
-    }
-    println!("{sum:?}");
+    let plan_of = |machine, seed| change(Plan { drains: 4, ..plan(vec![machine], seed) });
+    let sum = run_each(all_schemes(), seeds().div_ceil(2), plan_of);
     assert!(sum.cleaned > 1000, "{sum:?}");
     sum
 }

@@ -1,27 +1,15 @@
 //! Guarantee 7 of `docs/design.md`: devices that fail cost service, never right bytes, and no request hangs.
 
-use lode_sim::scenario::{all_schemes, first_seeds, plan, seeds};
-use lode_sim::{Faults, Plan, RunCounts, run};
+use lode_sim::scenario::{all_schemes, plan, run_each, seeds};
+use lode_sim::{Faults, Plan, RunCounts};
 
 fn run_all(faults: Faults) -> RunCounts {
     run_some(faults, |_| true)
 }
 
 fn run_some(faults: Faults, chosen: impl Fn(&str) -> bool) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in all_schemes().into_iter().filter(|(name, _)| chosen(name)) {
-        for seed in first_seeds(seeds().div_ceil(2)) {
-            let plan = Plan { faults, ..plan(vec![machine.clone()], seed) };
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-            sum.sectors_checked += tally.sectors_checked;
-            sum.answered += tally.answered;
-            sum.failed_reads += tally.failed_reads;
-            sum.failed_writes += tally.failed_writes;
-            sum.ssd_errors += tally.ssd_errors;
-        }
-    }
-    println!("{faults:?}: {sum:?}");
-    sum
+    let machines = all_schemes().into_iter().filter(|(name, _)| chosen(name)).collect();
+    run_each(machines, seeds().div_ceil(2), |machine, seed| Plan { faults, ..plan(vec![machine], seed) })
 }
 
 #[test]

@@ -2,41 +2,17 @@
 
 use lode_engine::{MembershipEnd, MembershipRefusal, SpaceAnswer, SpaceBroker, SpaceRequest};
 use lode_format::VolumeTag;
-use lode_sim::scenario::{all_schemes, first_seeds, machine, plan, seeds};
-use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, run_together};
+use lode_sim::scenario::{machine, plan, run_neighbours};
+use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World};
 use lode_store::{DirectoryOutput, MembershipChange, Store, StoreView};
 
 /// Three volumes on one SSD that come and go, whose shares, names and schemes change, with each scheme in turn.
 fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
-    let machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
-    let mut sum = RunCounts::default();
-    for at in 0..machines.len() {
-        for seed in first_seeds(seeds().div_ceil(4)) {
-            let plan_of = |number: usize| {
-                let machine = machines[(at + number * 5) % machines.len()].clone();
-                let machine = Machine { name: format!("vm{number}"), ssd_bytes: 9 << 20, ..machine };
-                let plan = plan(vec![machine], seed);
-                change(Plan {
-                    share_changes: 1,
-                    membership_changes: 1,
-                    scheme_switches: 1,
-                    requests: 300,
-                    ..plan
-                })
-            };
-            let plans: Vec<Plan> = (0..3).map(plan_of).collect();
-            for tally in run_together(&plans).unwrap_or_else(|error| panic!("machine {at}: {error}")) {
-                sum.answered += tally.answered;
-                sum.failed_writes += tally.failed_writes;
-                sum.sectors_checked += tally.sectors_checked;
-                sum.gone += tally.gone;
-                sum.came += tally.came;
-                sum.renamed += tally.renamed;
-                sum.switches += tally.switches;
-            }
-        }
-    }
-    println!("{sum:?}");
+    let plan_of = |machine, seed| {
+        let plan = plan(vec![machine], seed);
+        change(Plan { share_changes: 1, membership_changes: 1, scheme_switches: 1, requests: 300, ..plan })
+    };
+    let sum = run_neighbours(3, 9 << 20, plan_of);
     assert!(sum.gone > 50 && sum.came > 20 && sum.renamed > 20 && sum.switches > 100, "{sum:?}");
     sum
 }

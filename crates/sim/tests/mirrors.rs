@@ -3,9 +3,10 @@
 use lode_engine::{Answer, Buf, GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, damage, first_seeds, flush, machine, pattern, plan, read, seeds, tica, tica_schemes, write,
+    BLOCK, damage, first_seeds, flush, machine, pattern, plan, read, run_each, seeds, tica, tica_schemes,
+    write,
 };
-use lode_sim::{Change, Crash, Faults, Model, Plan, Rng, RunCounts, SECTOR, Version, World, run};
+use lode_sim::{Change, Crash, Faults, Model, Plan, Rng, RunCounts, SECTOR, Version, World};
 use lode_types::Level;
 
 /// Blocks that the guest of these tests uses: more than the levels hold.
@@ -175,20 +176,8 @@ fn g9_power_cuts_during_the_rescue() {
 
 /// After a restart blocks are on one device until they are mirrored again, so that who counts failures asks for one run.
 fn run_all(faults: Faults, crash: Crash, rounds: u32) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in tica_schemes() {
-        for seed in first_seeds(seeds()) {
-            let plan = Plan { faults, crash, rounds, ..plan(vec![machine.clone()], seed) };
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-            sum.sectors_checked += tally.sectors_checked;
-            sum.failed_reads += tally.failed_reads;
-            sum.failed_writes += tally.failed_writes;
-            sum.read_ssd_errors += tally.read_ssd_errors;
-            sum.mirrored += tally.mirrored;
-        }
-    }
-    println!("{faults:?}: {sum:?}");
-    sum
+    let plan_of = |machine, seed| Plan { faults, crash, rounds, ..plan(vec![machine], seed) };
+    run_each(tica_schemes(), seeds(), plan_of)
 }
 
 #[test]

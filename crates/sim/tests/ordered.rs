@@ -7,7 +7,7 @@ use lode_format::{
 };
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, all_schemes, first_seeds, flush, machine, ordered, pattern, plan, read, seeds, write,
+    BLOCK, all_schemes, first_seeds, flush, machine, ordered, pattern, plan, read, run_each, seeds, write,
 };
 use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, attack_ordered, run};
 use lode_store::{SyncDevice, apply_redo_log, create_redo_log};
@@ -18,18 +18,11 @@ fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
 }
 
 fn run_seeds(count: u64, change: impl Fn(Plan) -> Plan) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in all_schemes() {
-        for seed in first_seeds(count) {
-            let machine = ordered(machine.clone(), 16 + seed as u32 % 5 * 24, seed as u32 % 3);
-            let plan = change(Plan { ssd_losses: 50, ..plan(vec![machine], seed) });
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-            (sum.in_order, sum.ssds_lost) = (sum.in_order + tally.in_order, sum.ssds_lost + tally.ssds_lost);
-            (sum.crashes, sum.drained) = (sum.crashes + tally.crashes, sum.drained + tally.drained);
-            sum.cleaned += tally.cleaned;
-        }
-    }
-    println!("{sum:?}");
+    let plan_of = |machine, seed| {
+        let machine = ordered(machine, 16 + seed as u32 % 5 * 24, seed as u32 % 3);
+        change(Plan { ssd_losses: 50, ..plan(vec![machine], seed) })
+    };
+    let sum = run_each(all_schemes(), count, plan_of);
     assert!(sum.in_order > sum.crashes, "{sum:?}");
     sum
 }
@@ -110,9 +103,8 @@ fn g11_hosts_of_known_seeds() {
     let mut sum = RunCounts::default();
     for seed in first_seeds(seeds() * 12) {
         let crash = [Crash::Power, Crash::Kill, Crash::Any][seed as usize % 3];
-        for tally in attack_ordered(seed, crash).unwrap_or_else(|error| panic!("seed {seed}: {error}")) {
-            (sum.in_order, sum.ssds_lost) = (sum.in_order + tally.in_order, sum.ssds_lost + tally.ssds_lost);
-        }
+        let counts = attack_ordered(seed, crash).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        counts.into_iter().for_each(|counts| sum += counts);
     }
     println!("{sum:?}");
     assert!(sum.in_order > 0);

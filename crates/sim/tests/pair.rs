@@ -4,7 +4,7 @@
 use lode_format::{DeviceLayout, PairLabel};
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
+    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, run_each, seeds, write,
 };
 use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 use lode_store::SyncDevice;
@@ -20,18 +20,9 @@ fn lru() -> Machine {
 
 /// Runs every scheme on a pair with each seed, and adds up what happened.
 fn run_all(plan_of: impl Fn(Machine, u64) -> Plan) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in all_schemes() {
-        for seed in first_seeds(seeds()) {
-            let plan = Plan { requests: 120, ..plan_of(paired(machine.clone()), seed) };
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
-            assert_eq!((tally.failed_reads, tally.failed_writes), (0, 0), "{name}, seed {seed}");
-            sum.sectors_checked += tally.sectors_checked;
-            sum.healed += tally.healed;
-            sum.members_dropped += tally.members_dropped;
-            sum.members_filled += tally.members_filled;
-        }
-    }
+    let plan_of = |machine, seed| Plan { requests: 120, ..plan_of(paired(machine), seed) };
+    let sum = run_each(all_schemes(), seeds(), plan_of);
+    assert_eq!((sum.failed_reads, sum.failed_writes), (0, 0), "{sum:?}");
     assert!(sum.sectors_checked > 100_000, "{sum:?}");
     sum
 }

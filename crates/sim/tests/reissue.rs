@@ -461,13 +461,7 @@ fn crowded_plan(seed: u64) -> Plan {
 fn sum(plans: impl Iterator<Item = Plan>) -> RunCounts {
     let mut sum = RunCounts::default();
     for plan in plans {
-        let tally = run(&plan).unwrap_or_else(|error| panic!("{:?}: {error}", plan.most_steps));
-        sum.reissued += tally.reissued;
-        sum.discarded += tally.discarded;
-        sum.crashes += tally.crashes;
-        sum.drained += tally.drained;
-        sum.sectors_checked += tally.sectors_checked;
-        sum.failed_writes += tally.failed_writes;
+        sum += run(&plan).unwrap_or_else(|error| panic!("{:?}: {error}", plan.most_steps));
     }
     println!("{sum:?}");
     sum

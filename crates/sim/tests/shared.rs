@@ -15,11 +15,8 @@ fn run_pairs(first: &[Machine], change: impl Fn(Plan) -> Plan) -> RunCounts {
                 change(Plan { shares_backing: true, requests: 120, ..plan(vec![machine], seed) })
             };
             let plans = [plan_of(one, "vm0"), plan_of(other, "vm1")];
-            for tally in run_together(&plans).unwrap_or_else(|error| panic!("machine {at}: {error}")) {
-                sum.answered += tally.answered;
-                sum.failed_writes += tally.failed_writes;
-                sum.sectors_checked += tally.sectors_checked;
-            }
+            let counts = run_together(&plans).unwrap_or_else(|error| panic!("machine {at}: {error}"));
+            counts.into_iter().for_each(|counts| sum += counts);
         }
     }
     println!("{sum:?}");

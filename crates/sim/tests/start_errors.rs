@@ -3,22 +3,12 @@
 
 use lode_engine::{GuestError, GuestOp, GuestRequest};
 use lode_policy::Quota;
-use lode_sim::scenario::{
-    BLOCK, all_schemes, first_seeds, flush, machine, pattern, plan, read, seeds, write,
-};
-use lode_sim::{Crash, Machine, Plan, RunCounts, World, run};
+use lode_sim::scenario::{BLOCK, all_schemes, flush, machine, pattern, plan, read, run_each, seeds, write};
+use lode_sim::{Crash, Machine, Plan, RunCounts, World};
 
 fn run_all(crash: Crash) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in all_schemes() {
-        for seed in first_seeds(seeds()) {
-            let plan = Plan { crash, start_read_errors: 80, ..plan(vec![machine.clone()], seed) };
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-            sum.start_read_errors += tally.start_read_errors;
-            sum.unreadable += tally.unreadable;
-        }
-    }
-    println!("{sum:?}");
+    let plan_of = |machine, seed| Plan { crash, start_read_errors: 80, ..plan(vec![machine], seed) };
+    let sum = run_each(all_schemes(), seeds(), plan_of);
     assert!(sum.start_read_errors > 100, "{sum:?}");
     sum
 }

@@ -3,34 +3,14 @@
 
 use lode_engine::Engine;
 use lode_policy::{Counters, Quota, SchemeInfo, Settings};
-use lode_sim::scenario::{
-    BLOCK, all_schemes, first_seeds, flush, machine, plan, read, reissuing, seeds, tica, write,
-};
-use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, World, run_together};
+use lode_sim::scenario::{BLOCK, flush, machine, plan, read, reissuing, run_neighbours, tica, write};
+use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, World};
 
 /// Two volumes on one SSD whose schemes change all the time, each scheme first in turn.
 fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
-    let machines: Vec<Machine> = all_schemes().into_iter().map(|(_, machine)| machine).collect();
-    let mut sum = RunCounts::default();
-    for at in 0..machines.len() {
-        for seed in first_seeds(seeds().div_ceil(4)) {
-            let plan_of = |number: usize| {
-                let machine = machines[(at + number * 5) % machines.len()].clone();
-                let machine = Machine { name: format!("vm{number}"), ssd_bytes: 7 << 20, ..machine };
-                change(Plan { scheme_switches: 3, requests: 400, ..plan(vec![machine], seed) })
-            };
-            let plans: Vec<Plan> = (0..2).map(plan_of).collect();
-            for tally in run_together(&plans).unwrap_or_else(|error| panic!("machine {at}: {error}")) {
-                sum.answered += tally.answered;
-                sum.failed_writes += tally.failed_writes;
-                sum.sectors_checked += tally.sectors_checked;
-                sum.switches += tally.switches;
-                sum.write_backs += tally.write_backs;
-                sum.reissued += tally.reissued;
-            }
-        }
-    }
-    println!("{sum:?}");
+    let plan_of =
+        |machine, seed| change(Plan { scheme_switches: 3, requests: 400, ..plan(vec![machine], seed) });
+    let sum = run_neighbours(2, 7 << 20, plan_of);
     assert!(sum.switches > 500 && sum.write_backs > 500, "{sum:?}");
     sum
 }

@@ -3,7 +3,9 @@
 
 use lode_engine::{Buf, GuestOp, GuestRequest, WriteBackLimits};
 use lode_policy::Quota;
-use lode_sim::scenario::{BLOCK, all_schemes, first_seeds, machine, pattern, plan, read, seeds, write};
+use lode_sim::scenario::{
+    BLOCK, all_schemes, first_seeds, machine, pattern, plan, read, run_each, seeds, write,
+};
 use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, World, run};
 
 const EAGER: WriteBackLimits =
@@ -15,17 +17,8 @@ fn with(limits: WriteBackLimits, mut machine: Machine) -> Machine {
 }
 
 fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
-    let mut sum = RunCounts::default();
-    for (name, machine) in all_schemes() {
-        for seed in first_seeds(seeds().div_ceil(2)) {
-            let plan = change(plan(vec![with(EAGER, machine.clone())], seed));
-            let tally = run(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-            sum.cleaned += tally.cleaned;
-            sum.drain_failures += tally.drain_failures;
-            sum.answered += tally.answered;
-        }
-    }
-    println!("{sum:?}");
+    let plan_of = |machine, seed| change(plan(vec![with(EAGER, machine)], seed));
+    let sum = run_each(all_schemes(), seeds().div_ceil(2), plan_of);
     assert!(sum.cleaned > 1000 && sum.answered > 1000, "{sum:?}");
     sum
 }
