@@ -16,7 +16,7 @@ use lode_policy::{AnyScheme, NextUses, NextUsesBuilder, Quota, Scheme, SchemeInf
 use lode_replay::Driver;
 use lode_reuse::{Analyser, Distances, Metric};
 use lode_trace::{ReadOptions, create_compact, open_trace};
-use lode_types::{Direction, BlockSize, TraceRequest};
+use lode_types::{BlockSize, Direction, TraceRequest};
 
 use clock::Clock;
 use trace::{BATCH, Ops, Words, request};

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 
-use lode_types::{RequestOp, Origin, TraceRequest};
+use lode_types::{Origin, RequestOp, TraceRequest};
 
 /// Words of one piece.
 pub const BATCH: usize = 1 << 16;
