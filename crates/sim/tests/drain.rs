@@ -150,6 +150,19 @@ fn g6_drained_blocks_stay_and_are_clean() {
     assert_eq!(world.engine().counters().write_backs, 0, "the scheme knows that they are clean");
 }
 
+/// Nobody else waits for the journal to know the copies that a drain is about to write back.
+#[test]
+fn g2_a_drain_waits_for_the_records_of_its_own_copies() {
+    let mut world = World::new(wb(), 1).unwrap();
+    for block in 0..BLOCKS {
+        write(&mut world, block * BLOCK, BLOCK, 1).unwrap();
+    }
+    world.drain();
+    while world.step() {}
+    assert_eq!(world.engine().drain_left(), None, "it ends without a flush or a tick");
+    assert_eq!(world.engine().gauges().dirty_blocks, 0);
+}
+
 /// A write that is decided while its block is cleaned makes the block dirty, and the scheme knows.
 #[test]
 fn g8_what_is_written_behind_a_cleaning_is_dirty() {
