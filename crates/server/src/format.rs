@@ -43,7 +43,7 @@ pub struct FormatOptions {
 pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, ServerError> {
     let created = match options.create_bytes {
         Some(size_bytes) => {
-            check_sizes(path, size_bytes, options)?;
+            check_sizes(path, size_bytes, all_bytes, options)?;
             create(path, size_bytes)?
         }
         None => false,
@@ -59,7 +59,7 @@ pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, Server
 /// What [`format()`] would make of a device.
 #[derive(Clone, Debug)]
 pub struct FormatPlan {
-    /// Bytes of the device, or of the pair.
+    /// Bytes of the device; of a pair those of the smaller one.
     pub device_bytes: u64,
     /// Where on each device the first of them is.
     pub start_bytes: u64,
@@ -106,18 +106,20 @@ impl FormatPlan {
 /// As [`format()`].
 pub fn plan_format(path: &Path, options: &FormatOptions) -> Result<FormatPlan, ServerError> {
     let (device_bytes, creates) = look(path, options.create_bytes, options.force)?;
-    plan_of(path, device_bytes, creates, options)
+    plan_of(path, device_bytes, creates, all_bytes, options)
 }
 
 fn plan_of(
     path: &Path,
     device_bytes: u64,
     creates: bool,
+    usable: fn(u64) -> u64,
     options: &FormatOptions,
 ) -> Result<FormatPlan, ServerError> {
-    check_sizes(path, device_bytes, options)?;
-    let extent_bytes = options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(device_bytes));
-    let layout = DeviceLayout::new(device_bytes, extent_bytes, options.block).map_err(|error| {
+    check_sizes(path, device_bytes, usable, options)?;
+    let cache_bytes = usable(device_bytes);
+    let extent_bytes = options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(cache_bytes));
+    let layout = DeviceLayout::new(cache_bytes, extent_bytes, options.block).map_err(|error| {
         ServerError::because(ServerErrorKind::Config, format!("Cannot format {}", path.display()), error)
     })?;
     let of_copies = |what, first, bytes| (what, first, 2 * bytes);
@@ -129,11 +131,14 @@ fn plan_of(
 }
 
 /// Makes a pair of two devices or files. Files that this call created do not outlive a failure. `create_bytes` of the options are each
-/// one's.
+/// one's. Gives the cache, and the bytes of the smaller device: the cache has less, because each begins with a label.
 ///
 /// # Errors
 /// As [`format()`]; [`ServerErrorKind::Config`] when they are one device.
-pub fn format_pair(paths: [&Path; MEMBERS], options: &FormatOptions) -> Result<Superblock, ServerError> {
+pub fn format_pair(
+    paths: [&Path; MEMBERS],
+    options: &FormatOptions,
+) -> Result<(Superblock, u64), ServerError> {
     let mut created = Vec::new();
     let outcome = create_and_format(paths, options, &mut created);
     if outcome.is_err() {
@@ -147,10 +152,10 @@ fn create_and_format<'p>(
     paths: [&'p Path; MEMBERS],
     options: &FormatOptions,
     created: &mut Vec<&'p Path>,
-) -> Result<Superblock, ServerError> {
+) -> Result<(Superblock, u64), ServerError> {
     refuse_same(paths)?;
     if let Some(size_bytes) = options.create_bytes {
-        check_sizes(paths[0], of_pair(size_bytes), options)?;
+        check_sizes(paths[0], size_bytes, of_pair, options)?;
         for path in paths {
             if create(path, size_bytes)? {
                 created.push(path);
@@ -160,7 +165,7 @@ fn create_and_format<'p>(
     let open = |path| open(path, options.create_bytes, options.force);
     let files = [open(paths[0])?, open(paths[1])?];
     let smaller = files[0].size_bytes().min(files[1].size_bytes());
-    check_sizes(paths[0], of_pair(smaller), options)?;
+    check_sizes(paths[0], smaller, of_pair, options)?;
     let fault = |error| {
         let [one, other] = paths.map(Path::display);
         ServerError::store(format!("Cannot format {one} and {other}"), error)
@@ -169,7 +174,8 @@ fn create_and_format<'p>(
     let pair =
         PairDevice::format(devices, random_id()?, options.block, options.extent_bytes).map_err(fault)?;
     let devices = [Some(FileDevice(&files[0])), Some(FileDevice(&files[1]))];
-    Store::probe(&mut PairDevice::new(pair, devices)).map_err(fault)
+    let superblock = Store::probe(&mut PairDevice::new(pair, devices)).map_err(fault)?;
+    Ok((superblock, smaller))
 }
 
 /// Finds out what [`format_pair()`] would do, and writes nothing. The layout is that of the pair, behind the labels.
@@ -180,14 +186,19 @@ pub fn plan_pair(paths: [&Path; MEMBERS], options: &FormatOptions) -> Result<For
     refuse_same(paths)?;
     let look = |path| look(path, options.create_bytes, options.force);
     let [(one, creates_one), (other, creates_other)] = [look(paths[0])?, look(paths[1])?];
-    let mut plan = plan_of(paths[0], of_pair(one.min(other)), creates_one || creates_other, options)?;
+    let mut plan = plan_of(paths[0], one.min(other), creates_one || creates_other, of_pair, options)?;
     plan.start_bytes = PairLabel::DATA_START_BYTES;
     plan.writes.iter_mut().for_each(|(_, first, _)| *first += PairLabel::DATA_START_BYTES);
     plan.writes.insert(0, ("label, 2 copies", DeviceLayout::superblock(0), 2 * PAGE_BYTES as u64));
     Ok(plan)
 }
 
-/// Bytes that a pair of SSDs of so many bytes has.
+/// Bytes that a cache has on an SSD of so many bytes.
+fn all_bytes(device_bytes: u64) -> u64 {
+    device_bytes
+}
+
+/// Bytes that a cache has on a pair of SSDs of so many bytes.
 fn of_pair(device_bytes: u64) -> u64 {
     device_bytes.saturating_sub(PairLabel::DATA_START_BYTES) / PAGE_BYTES as u64 * PAGE_BYTES as u64
 }
@@ -260,14 +271,19 @@ fn open(path: &Path, create_bytes: Option<u64>, force: bool) -> Result<MediaFile
 
 fn format_existing(path: &Path, options: &FormatOptions) -> Result<Superblock, ServerError> {
     let file = open(path, options.create_bytes, options.force)?;
-    check_sizes(path, file.size_bytes(), options)?;
+    check_sizes(path, file.size_bytes(), all_bytes, options)?;
     let cache = random_id()?;
     Store::format(&mut FileDevice(&file), cache, options.block, options.extent_bytes)
         .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
 }
 
 /// Refuses sizes that do not fit each other, and says which would.
-fn check_sizes(path: &Path, device_bytes: u64, options: &FormatOptions) -> Result<(), ServerError> {
+fn check_sizes(
+    path: &Path,
+    device_bytes: u64,
+    usable: fn(u64) -> u64,
+    options: &FormatOptions,
+) -> Result<(), ServerError> {
     let block = options.block;
     let refuse = |text: String| Err(ServerError::new(ServerErrorKind::Config, text));
     if let Some(extent_bytes) = options.extent_bytes
@@ -280,8 +296,8 @@ fn check_sizes(path: &Path, device_bytes: u64, options: &FormatOptions) -> Resul
             Size(most)
         ));
     }
-    let extent = |bytes| options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(bytes));
-    let fits = |bytes| DeviceLayout::new(bytes, extent(bytes), block).is_ok();
+    let extent = |bytes| options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(usable(bytes)));
+    let fits = |bytes| DeviceLayout::new(usable(bytes), extent(bytes), block).is_ok();
     if fits(device_bytes) {
         return Ok(());
     }
@@ -344,10 +360,15 @@ fn random_id() -> Result<CacheId, ServerError> {
 mod tests {
     use super::*;
 
-    fn refusal(device_bytes: u64, block_bytes: u64, extent_bytes: Option<u64>) -> Option<String> {
+    fn refusal(
+        device_bytes: u64,
+        usable: fn(u64) -> u64,
+        block_bytes: u64,
+        extent_bytes: Option<u64>,
+    ) -> Option<String> {
         let block = BlockSize::new(block_bytes).unwrap();
         let options = FormatOptions { block, extent_bytes, force: false, create_bytes: None };
-        check_sizes(Path::new("x"), device_bytes, &options).err().map(|error| {
+        check_sizes(Path::new("x"), device_bytes, usable, &options).err().map(|error| {
             assert_eq!(error.kind(), ServerErrorKind::Config);
             error.to_string()
         })
@@ -356,16 +377,19 @@ mod tests {
     /// The size that a refusal names is accepted, and the next one beyond it is not.
     #[test]
     fn the_size_that_is_named_is_the_limit() {
-        for block_bytes in [4 << 10, 64 << 10] {
+        for (usable, block_bytes) in
+            [(all_bytes as fn(u64) -> u64, 4 << 10), (all_bytes, 64 << 10), (of_pair, 4 << 10)]
+        {
             for extent_bytes in [None, Some(1 << 20), Some(64 << 20), Some(4 << 30)] {
                 for (device_bytes, word) in [(0, "smallest"), (1 << 20, "smallest"), (u64::MAX, "largest")] {
-                    let said = refusal(device_bytes, block_bytes, extent_bytes).expect("no such device");
+                    let said =
+                        refusal(device_bytes, usable, block_bytes, extent_bytes).expect("no such device");
                     assert!(said.contains(word), "{said}");
                     let words: Vec<&str> = said.split(' ').collect();
                     let mib: u64 = words[words.len() - 2].parse().expect("a number of MiB");
-                    assert_eq!(refusal(mib * MIB, block_bytes, extent_bytes), None, "{said}");
+                    assert_eq!(refusal(mib * MIB, usable, block_bytes, extent_bytes), None, "{said}");
                     let beyond = if word == "smallest" { mib - 1 } else { mib + 1 };
-                    assert!(refusal(beyond * MIB, block_bytes, extent_bytes).is_some(), "{said}");
+                    assert!(refusal(beyond * MIB, usable, block_bytes, extent_bytes).is_some(), "{said}");
                 }
             }
         }
@@ -374,7 +398,7 @@ mod tests {
     #[test]
     fn extents_have_limits_in_words() {
         for extent_bytes in [0, 1, 512 << 10, 3 << 20, 8 << 30] {
-            let said = refusal(1 << 40, 4 << 10, Some(extent_bytes)).expect("no such extent");
+            let said = refusal(1 << 40, all_bytes, 4 << 10, Some(extent_bytes)).expect("no such extent");
             assert!(said.contains("--extent") && said.contains("from 1 MiB to 4 GiB"), "{said}");
         }
     }

@@ -107,21 +107,24 @@ impl FormatCommand {
             };
             return self.json.write(&self.planned(&plan), text);
         }
-        let superblock = match pair {
+        let (superblock, device_bytes) = match pair {
             Some(pair) => format_pair(pair, &options)?,
-            None => format(&self.device, &options)?,
+            None => {
+                let superblock = format(&self.device, &options)?;
+                (superblock, superblock.device_bytes)
+            }
         };
         let formatted = Formatted {
             extent_bytes: Some(superblock.extent_bytes),
             block_bytes: Some(superblock.block.bytes()),
-            ..self.formatted(self.kind(), Some(superblock.cache.to_string()), superblock.device_bytes)
+            ..self.formatted(self.kind(), Some(superblock.cache.to_string()), device_bytes)
         };
         let text = || {
             format!(
                 "Cache {} on {}: {}, extents of {}, blocks of {}\n",
                 superblock.cache,
                 self.shown(),
-                show_size(superblock.device_bytes),
+                show_size(device_bytes),
                 show_size(superblock.extent_bytes),
                 show_size(superblock.block.bytes())
             )
