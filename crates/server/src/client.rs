@@ -375,7 +375,7 @@ pub fn remove_device(control: &Path, path: &Path) -> Result<PairView, ServerErro
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
-/// Has a running daemon bring an SSD up to date as the one that its pair lacks, which goes on after this returns.
+/// Has a running daemon resilver an SSD as the one that its pair lacks, which goes on after this returns.
 ///
 /// # Errors
 /// As [`status`]; [`ServerErrorKind::Refused`] when the pair lacks none, or for an SSD that is too small, or holds something and
@@ -385,7 +385,7 @@ pub fn add_device(control: &Path, path: &Path, force: bool) -> Result<PairView, 
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
-/// Has a running daemon take an SSD out of its pair, and bring another one up to date in its place.
+/// Has a running daemon take an SSD out of its pair, and resilver another one in its place.
 ///
 /// # Errors
 /// As [`remove_device`] and [`add_device`].

@@ -89,14 +89,14 @@ pub(crate) enum ControlRequest {
     DeviceList {},
     /// Take an SSD out of the pair.
     DeviceRemove { path: PathBuf },
-    /// Bring an SSD up to date as the one that the pair lacks.
+    /// Resilver an SSD as the one that the pair lacks.
     DeviceAdd {
         path: PathBuf,
         /// Whatever it holds.
         #[serde(default)]
         force: bool,
     },
-    /// Take an SSD out of the pair, and bring another one up to date in its place.
+    /// Take an SSD out of the pair, and resilver another one in its place.
     DeviceReplace {
         path: PathBuf,
         by: PathBuf,

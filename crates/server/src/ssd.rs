@@ -391,8 +391,8 @@ fn begin_pair(files: &SsdFiles, device: &mut CacheDevice) -> Result<bool, Server
     for (path, why) in files.paths.iter().zip(&files.left_out) {
         if let Some(why) = why {
             warn!(
-                "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` brings it, or \
-                 another one in its place, up to date while guests are served",
+                "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` resilvers it, or \
+                 another one in its place, while guests are served",
                 path.display()
             );
         }

@@ -6,6 +6,7 @@ use lode_policy::Quota;
 use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
+use crate::minimize::run_host;
 use crate::run::{Crash, Plan, RunCounts, run};
 use crate::scenario::{VOLUME_BYTES, all_schemes, machine, ordered, plan};
 use crate::together::run_together;
@@ -37,6 +38,15 @@ pub fn attack_plans(seed: u64, crash: Crash, changing: Changing) -> Vec<Plan> {
         plan.requests = 1 + (plan.requests >> rng.below(4));
         plan.looks_around = true;
         plan.rot = if rng.chance(40) { 70 } else { 0 };
+    }
+    let mut of_media = Rng::new(seed.rotate_left(29) ^ 0x3d15);
+    let clock_jumps = if of_media.chance(20) { 1 + of_media.below(2) } else { 0 };
+    // What the last commit before a kill or power cut wrote elsewhere looks as if it had never been written.
+    let is_undamaged = crash == Crash::Stop && plans[0].faults == Faults::default() && plans[0].flips == 0;
+    let ssd_misdirected = if is_undamaged && of_media.chance(50) { 1 + of_media.below(3) } else { 0 };
+    for plan in &mut plans {
+        plan.clock_jumps = clock_jumps;
+        plan.faults.ssd_misdirected = ssd_misdirected;
     }
     plans
 }
@@ -146,6 +156,7 @@ fn faults(rng: &mut Rng) -> Faults {
         redo_flush_errors: 0,
         read_ssd_read_errors: percent(4),
         read_ssd_write_errors: percent(4),
+        ssd_misdirected: 0,
         ssd_gone: percent(1) > 0 && percent(1) > 0,
         read_ssd_gone: percent(1) > 0 && percent(1) > 0,
         only_member: None,
@@ -165,7 +176,20 @@ fn large() -> Machine {
 /// # Errors
 /// What a guest saw that it must not see, with the command that shows it again.
 pub fn attack(seed: u64, crash: Crash, changing: Changing) -> Result<Vec<RunCounts>, String> {
-    run_together(&attack_plans(seed, crash, changing))
+    attack_host(&attack_plans(seed, crash, changing))
+}
+
+/// Runs volumes that share an SSD. Where they fail, says with how much less of everything they fail as well.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_host(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
+    run_host(plans, run_together)
+}
+
+/// As [`attack_host`], of one volume alone.
+fn attack_alone(plan: Plan) -> Result<Vec<RunCounts>, String> {
+    run_host(&[plan], |plans| run(&plans[0]).map(|counts| vec![counts]))
 }
 
 /// As [`attack`], of a host as seeds stood for until [`attack_plans`] varied more: those that once failed are of that time.
@@ -173,7 +197,7 @@ pub fn attack(seed: u64, crash: Crash, changing: Changing) -> Result<Vec<RunCoun
 /// # Errors
 /// As [`attack`].
 pub fn attack_in_full(seed: u64, crash: Crash, changing: Changing) -> Result<Vec<RunCounts>, String> {
-    run_together(&plans_in_full(seed, crash, changing))
+    attack_host(&plans_in_full(seed, crash, changing))
 }
 
 /// As [`attack`], of one volume on a pair of SSDs. Half of them fail or are lost one at a time, and no guest may notice that.
@@ -192,8 +216,19 @@ pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
         if rng.chance(70) {
             plan.faults = member_faults(&mut rng);
         }
+        plan.member_changes = if rng.chance(50) { 1 + rng.below(8) } else { 0 };
+        if plan.member_losses == 0 && plan.faults == Faults::default() && rng.chance(50) {
+            // Whatever goes astray on one is on the other one, as long as that is there; starts that are cut short lose the first.
+            (plan.member_changes, plan.failed_starts) = (0, 0);
+            plan.faults = Faults {
+                ssd_misdirected: 1 + rng.below(5),
+                only_member: Some(rng.below(2) as usize),
+                ..Faults::default()
+            };
+        }
     }
-    run(&plan).map(|tally| vec![tally])
+    plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
+    attack_alone(plan)
 }
 
 /// As [`attack`], of volumes whose backing disks are written in the order of their guests' flushes. Alone on its SSD a volume loses
@@ -227,11 +262,11 @@ pub fn attack_ordered(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String>
         }
     }
     if are_together {
-        return run_together(&plans);
+        return attack_host(&plans);
     }
-    plans[0].rounds = 6;
-    plans[0].ssd_losses = 50;
-    run(&plans[0]).map(|tally| vec![tally])
+    let mut plan = plans.swap_remove(0);
+    (plan.rounds, plan.ssd_losses) = (6, 50);
+    attack_alone(plan)
 }
 
 /// What happens to one SSD of a pair.

@@ -3,8 +3,8 @@
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
 use lode_engine::{Engine, GuestRequest, SpaceBroker};
-use lode_store::{DirectoryOutput, Store};
-use lode_types::Bufs;
+use lode_store::{DirectoryOutput, Store, SyncDevice};
+use lode_types::{Bufs, Rng};
 
 use crate::disk::SimDisk;
 use crate::machine::Machine;
@@ -67,14 +67,19 @@ impl DirectHost {
                 }
             }
             while let Some(output) = self.broker.next_output() {
-                match output {
+                let is_ok = match output {
                     DirectoryOutput::Write { offset_bytes, buf } => {
-                        self.ssd.put(offset_bytes, buf.as_slice());
+                        let written = self.ssd.write(offset_bytes, buf.as_slice());
                         look(self);
+                        written.is_ok()
                     }
-                    DirectoryOutput::Flush => self.ssd.settle(self.ssd.flush_mark()),
+                    DirectoryOutput::Flush => SyncDevice::flush(&mut self.ssd).is_ok(),
+                };
+                self.broker.done(is_ok);
+                if !is_ok {
+                    // For all who use it.
+                    self.engines.iter_mut().for_each(|engine| engine.device_failed(DeviceId::Ssd));
                 }
-                self.broker.done(true);
             }
             while let Some((id, answer)) = self.broker.next_answer() {
                 moved = true;
@@ -83,23 +88,56 @@ impl DirectHost {
         }
     }
 
+    /// What a start finds of the volumes on this SSD, and on their disks after a power cut. They are not served together.
+    ///
+    /// # Panics
+    /// When the start is refused.
+    pub fn start_on(&self, mut ssd: SimDisk, rng: &mut Rng) -> Vec<World> {
+        let mut store = Store::open(&mut ssd).expect("it can be read");
+        let mut worlds: Vec<World> = std::iter::zip(&self.machines, &self.backing)
+            .map(|(machine, backing)| {
+                let mut world = World::down(machine.clone(), rng.bits());
+                world.backing = backing.after_power_cut(rng);
+                let places = store.view().places_of(&machine.name);
+                world.restart_on(machine.clone(), places, &mut store, &mut ssd).expect("it starts");
+                world
+            })
+            .collect();
+        worlds.iter_mut().for_each(|world| world.ssd = ssd.clone());
+        worlds
+    }
+
     fn carry_out(&mut self, at: usize, command: Command, look: &mut dyn FnMut(&DirectHost)) -> Completion {
         let Command { id, device, kind, .. } = command;
         let disk = if device == DeviceId::Ssd { &mut self.ssd } else { &mut self.backing[at] };
         let mut filled = Bufs::new();
-        match kind {
-            CommandKind::Read { offset_bytes, bufs } => {
+        let result = match kind {
+            CommandKind::Read { offset_bytes, mut bufs } => {
+                let mut at = offset_bytes;
+                let result = bufs.iter_mut().try_for_each(|buf| {
+                    let read = disk.read(at, buf.as_mut_slice());
+                    at += buf.len() as u64;
+                    read
+                });
                 filled = bufs;
-                disk.peek_into(offset_bytes, &mut filled);
+                result
             }
             CommandKind::Write { offset_bytes, data } => {
-                disk.put(offset_bytes, &data.concat());
+                let result = disk.write(offset_bytes, &data.concat());
                 look(self);
+                result
             }
-            CommandKind::Flush => disk.settle(disk.flush_mark()),
+            CommandKind::Flush => {
+                let result = SyncDevice::flush(disk);
+                if result.is_err() && device == DeviceId::Ssd {
+                    // For all who use it.
+                    self.engines.iter_mut().for_each(|engine| engine.device_failed(device));
+                }
+                result
+            }
             CommandKind::Trim { .. } | CommandKind::WriteZeroes { .. } => unreachable!("nobody asks for it"),
-        }
-        Completion { id, result: Ok(()), bufs: filled }
+        };
+        Completion { id, result, bufs: filled }
     }
 
     /// Serves a guest's request to its end.

@@ -22,6 +22,17 @@ struct Unsettled {
     dropped: bool,
 }
 
+/// What a device is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To read.
+    Read,
+    /// To write, trim or zero.
+    Write,
+    /// To flush.
+    Flush,
+}
+
 /// What a power cut leaves of a write.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
@@ -48,6 +59,10 @@ pub struct SimDisk {
     pub fail_after: Option<u64>,
     /// Reads of a start until one fails, once; `None`: none fails.
     pub fail_read_after: Option<u64>,
+    /// So many accesses of a kind until one fails, once; `None`: none does any more.
+    pub fail_nth: Option<(Access, u64)>,
+    /// It says that flushes have ended, and does nothing.
+    pub lies: bool,
     /// What the flushes of all who use it are worth.
     pub shared: SharedDevice,
     /// What the host remembers: no flush has failed since it went down or since the last run began.
@@ -67,6 +82,8 @@ impl SimDisk {
             has_dropped: false,
             fail_after: None,
             fail_read_after: None,
+            fail_nth: None,
+            lies: false,
             shared: SharedDevice::default(),
             counts_as_durable: false,
         }
@@ -144,6 +161,9 @@ impl SimDisk {
 
     /// A flush that covers everything up to `mark` is complete.
     pub fn settle(&mut self, mark: u64) {
+        if self.lies {
+            return;
+        }
         let covered = self.unsettled.partition_point(|unsettled| unsettled.write <= mark);
         if !self.has_dropped {
             self.unsettled.drain(..covered);
@@ -240,7 +260,7 @@ impl SimDisk {
 
     /// What a power cut now could leave.
     pub fn after_power_cut(&self, rng: &mut Rng) -> SimDisk {
-        let mut copy = SimDisk { fail_after: None, fail_read_after: None, ..self.clone() };
+        let mut copy = SimDisk { fail_after: None, fail_read_after: None, fail_nth: None, ..self.clone() };
         copy.power_cut(rng);
         copy
     }
@@ -254,6 +274,25 @@ impl SimDisk {
     fn check(&self, offset_bytes: u64, len: usize) -> Result<(), MediaError> {
         let end = offset_bytes.checked_add(len as u64);
         if end.is_some_and(|end| end <= self.bytes) { Ok(()) } else { Err(MediaError::Io) }
+    }
+
+    /// Whether this access is the one that is to fail.
+    pub(crate) fn is_nth(&mut self, access: Access) -> bool {
+        match &mut self.fail_nth {
+            Some((kind, 0)) if *kind == access => {
+                self.fail_nth = None;
+                true
+            }
+            Some((kind, left)) if *kind == access => {
+                *left -= 1;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn nth(&mut self, access: Access) -> Result<(), MediaError> {
+        if self.is_nth(access) { Err(MediaError::Io) } else { Ok(()) }
     }
 
     fn count_down(&mut self) -> Result<(), MediaError> {
@@ -295,6 +334,7 @@ impl SyncDevice for SimDisk {
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.check(offset_bytes, buf.len())?;
+        self.nth(Access::Read)?;
         match &mut self.fail_read_after {
             Some(0) => {
                 self.fail_read_after = None;
@@ -310,12 +350,13 @@ impl SyncDevice for SimDisk {
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         self.count_down()?;
         self.check(offset_bytes, bytes.len())?;
+        self.nth(Access::Write)?;
         self.put(offset_bytes, bytes);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
-        if let Err(error) = self.count_down() {
+        if let Err(error) = self.count_down().and_then(|()| self.nth(Access::Flush)) {
             self.drop_covered(self.writes);
             return Err(error);
         }

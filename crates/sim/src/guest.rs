@@ -1,12 +1,13 @@
 //! A random guest of one volume, held against the model.
 
+mod meanwhile;
 mod order;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest};
-use lode_policy::{CounterReport, Counters, Quota};
+use lode_policy::{CounterReport, Counters};
 use lode_store::StoreError;
 use lode_types::Rng;
 
@@ -14,8 +15,8 @@ use crate::history::History;
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Expected, Model, SECTOR};
 use crate::run::{Crash, Plan, RunCounts};
-use crate::scenario::{all_schemes, may_switch};
 use crate::world::World;
+use meanwhile::meanwhile;
 
 /// A guest's request on its way.
 #[derive(Debug)]
@@ -38,20 +39,6 @@ pub(crate) struct RunBudget {
     /// Of those, the last ones, during which devices may fail.
     sound: u64,
     last_step: Option<u64>,
-}
-
-/// Shares that a host may want, from none to several extents.
-const MOST_DRAM_BLOCKS: u64 = 80;
-const MOST_SSD_BLOCKS: u64 = 700;
-
-/// Another share of the levels; without `has_dram` the scheme does not use that.
-fn another_share(now: &Quota, has_dram: bool, rng: &mut Rng) -> Quota {
-    let mut changed = |blocks: u32, most: u64| if rng.chance(50) { rng.below(most) as u32 } else { blocks };
-    Quota {
-        dram_blocks: if has_dram { changed(now.dram_blocks, MOST_DRAM_BLOCKS).max(1) } else { 0 },
-        ssd_blocks: changed(now.ssd_blocks, MOST_SSD_BLOCKS),
-        ..*now
-    }
 }
 
 /// The sectors that a read has returned.
@@ -88,6 +75,8 @@ pub(crate) struct Guest {
     model: Model,
     asked: HashMap<u64, (Asked, u64)>,
     token: u64,
+    /// The time that requests say, where the clock jumps.
+    clock_ns: u64,
     /// Writes go past the SSD, and nothing was dirty since.
     nothing_dirty: bool,
     /// Where the backing disk is written in the order of the guest's flushes and nothing goes past the SSD.
@@ -107,6 +96,7 @@ impl Guest {
             model: Model::new(plan.machines[0].config.volume_bytes, volume),
             asked: HashMap::new(),
             token: 0,
+            clock_ns: 0,
             nothing_dirty: false,
             history: Guest::history(plan),
             tally: RunCounts::default(),
@@ -152,7 +142,7 @@ impl Guest {
         self.restart(plan, world, rng, next).map_err(|error| error.to_string())?;
         self.look(plan, world, round).map_err(|error| format!("after {crash:?}: {error}"))?;
         if plan.member_losses > 0 {
-            world.fill_by_chance();
+            world.resilver_by_chance();
         }
         self.crash(world, Crash::Kill, false);
         Ok(())
@@ -215,30 +205,16 @@ impl Guest {
             if run.left <= run.sound {
                 world.faults = plan.faults;
             }
-            let request = self.ask(plan, world.now_ns(), rng);
+            let mut request = self.ask(plan, world.now_ns(), rng);
+            if plan.clock_jumps > 0 {
+                request.now_ns = self.clock(plan, world, rng);
+            }
             world.submit(request);
         }
         if self.history.is_some() {
             self.look_at_order(world, rng)?;
         }
-        if rng.chance(2) {
-            world.tick();
-        }
-        if plan.drains > 0 && rng.chance(plan.drains) {
-            if rng.chance(20) { world.stop_drain() } else { world.drain() }
-        }
-        if plan.share_changes > 0 && rng.chance(plan.share_changes) {
-            let has_dram = plan.scheme_switches > 0 || world.engine().config().share.dram_blocks > 0;
-            world.resize(another_share(&world.engine().config().share, has_dram, rng));
-        }
-        if plan.scheme_switches > 0 && rng.chance(plan.scheme_switches) {
-            let mut others = all_schemes();
-            others.retain(|(_, machine)| may_switch(world.engine().config(), machine));
-            if !others.is_empty() {
-                let at = rng.below(others.len() as u64) as usize;
-                world.switch_scheme(&others[at].1.settings);
-            }
-        }
+        meanwhile(plan, world, rng);
         self.write_around(plan, world, rng)?;
         if !world.step() && self.asked.is_empty() {
             return Ok(true);
@@ -301,7 +277,7 @@ impl Guest {
     }
 
     /// It was taken off the SSD: what its engine counted until then.
-    pub(crate) fn note_gone(&mut self, world: &World) {
+    pub(crate) fn note_gone(&mut self, world: &mut World) {
         self.note(world);
         self.tally.gone += 1;
     }
@@ -325,7 +301,8 @@ impl Guest {
         // What a kill left unflushed is only settled by a flush.
         self.flush(world)?;
         let is_pair = world.pair.is_some();
-        self.read_everything(plan, world, round, plan.flips > 0 && !is_pair)?;
+        let is_damaged = (plan.flips > 0 || plan.faults.ssd_misdirected > 0) && !is_pair;
+        self.read_everything(plan, world, round, is_damaged)?;
         self.tally.healed += world.pair.as_ref().map_or(0, |pair| pair.healed());
         Ok(())
     }
@@ -560,7 +537,7 @@ impl Guest {
         Ok(())
     }
 
-    fn note(&mut self, world: &World) {
+    fn note(&mut self, world: &mut World) {
         self.tally.digest = world.digest();
         let counters = world.engine().counters();
         self.tally.read_hits += counters.read_hits.iter().sum::<u64>();
@@ -568,10 +545,12 @@ impl Guest {
         let alarms = world.engine().alarms();
         self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty;
         if let Some(pair) = &world.pair {
-            self.tally.healed += pair.fanout.healed();
+            self.tally.healed += pair.healed();
             self.tally.members_dropped += pair.dropped;
-            self.tally.members_filled += pair.filled;
+            self.tally.members_resilvered += pair.resilvered;
+            self.tally.members_replaced += pair.replaced;
         }
+        self.tally.misdirected += std::mem::take(&mut world.misdirected);
         self.tally.ssd_errors += alarms.ssd_errors;
         self.tally.read_ssd_errors += alarms.read_ssd_errors;
         let gauges = world.engine().gauges();

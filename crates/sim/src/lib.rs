@@ -17,12 +17,17 @@
 //! * **Bad block**: a block of the cache SSD reads back with flipped bits.
 //! * **Rot**: of superblock, directory and table pages, which the cache SSD holds twice, one copy becomes unreadable between
 //!   two runs.
+//! * **Misdirected write**: a write of blocks to the cache SSD is told to have ended well and has gone to other blocks there; where it
+//!   should have gone the old content stays. (Of what describes the cache such a write is as one that a device lies about.)
+//! * **Clock jumps**: the time of a request is hours later than that of the one before, or earlier, and the ticks of an hour come at once.
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
 //!   sectors). During a start one read, or every write and flush from one on, fails.
 //!
 //! * **Ordered write-back**: every cache SSD is lost, together with the power or not, and power fails again while the redo log is applied.
 //! * **A pair of SSDs**: each member tears, reorders, fails, stops answering or goes bad by itself, and is lost at a crash and
-//!   replaced or not. The label that says who was dropped is written and remembered step by step.
+//!   replaced or not. The label that says who was dropped is written and remembered step by step. While guests are served members are
+//!   taken out, and other devices come in their place and are resilvered, at whatever time the volume follows that; what it still sends
+//!   to a device that was taken out goes there.
 //!
 //! A volume owns no more places on the SSD than its share and reserve. While all devices work, a request that waits
 //! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes. So is a
@@ -45,9 +50,10 @@ mod history;
 mod machine;
 mod membership;
 mod memory;
+mod minimize;
 mod model;
 mod pair;
-mod pair_fill;
+mod pair_resilver;
 mod rot;
 mod run;
 pub mod scenario;
@@ -55,11 +61,12 @@ mod space;
 mod together;
 mod world;
 
-pub use attack::{Changing, attack, attack_in_full, attack_ordered, attack_pair, attack_plans};
+pub use attack::{Changing, attack, attack_host, attack_in_full, attack_ordered, attack_pair, attack_plans};
 pub use direct::DirectHost;
-pub use disk::SimDisk;
+pub use disk::{Access, SimDisk};
 pub use lode_types::Rng;
 pub use machine::{Faults, Machine};
+pub use minimize::Part;
 pub use model::{Change, Model, SECTOR, Version};
 pub use pair::SimPair;
 pub use run::{Crash, Plan, RunCounts, run, run_on_one_ssd};

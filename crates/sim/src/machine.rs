@@ -46,6 +46,8 @@ pub struct Faults {
     pub ssd_metadata_errors: u64,
     /// Flushes of the SSD that return an error.
     pub ssd_flush_errors: u64,
+    /// Writes of data to the SSD that go to other blocks there.
+    pub ssd_misdirected: u64,
     /// The SSD does not answer any more.
     pub ssd_gone: bool,
     /// Of a pair of SSDs, the one alone that all of this happens to.

@@ -118,7 +118,7 @@ impl Host<'_> {
         if !may_go || self.space().is_changing(at) || self.space().has_failed() {
             return Ok(());
         }
-        self.with(at, |_, volume, _| volume.guest.note_gone(&volume.world));
+        self.with(at, |_, volume, _| volume.guest.note_gone(&mut volume.world));
         self.volumes[at].world.go_away();
         self.volumes[at].is_here = false;
         self.space().leave(at);

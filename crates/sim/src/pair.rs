@@ -5,12 +5,18 @@ use lode_engine::command::{Command, DeviceId};
 use lode_format::{CacheId, PairLabel, VolumeTag};
 use std::ops::Range;
 
-use lode_store::pair::{Fanout, MEMBERS, Pair, PairDevice, PairEnd, PairHealth, PairRead, probe_pair};
+use lode_store::pair::{
+    DeviceChange, Followers, Leg, MEMBERS, Pair, PairCommand, PairDevice, PairEnd, PairHealth, PairRead,
+    PairVolume, probe_pair,
+};
 use lode_store::{StoreError, SyncDevice};
 use lode_types::{BlockSize, Bufs, MediaError, Rng};
 
 use crate::disk::SimDisk;
-use crate::pair_fill::{Came, Fill};
+use crate::pair_resilver::{Came, Resilvering};
+
+/// Ticks after which a member that does not answer is given up.
+const MOST_TICKS: u64 = 10;
 
 /// A pair of SSDs whose first member is elsewhere.
 #[derive(Debug)]
@@ -21,21 +27,39 @@ pub struct SimPair {
     labels: Pair,
     /// What the host remembers of them.
     known_generation: Option<u64>,
+    /// How the pair stands, and which change of that it is.
     pub(crate) health: PairHealth,
-    pub(crate) fanout: Fanout,
+    version: u64,
+    followers: Followers,
+    volume: PairVolume,
+    /// By which number the followers know the volume.
+    follower: u64,
     /// A label that is being written, and how far that is.
     recording: Option<Recording>,
-    /// After the next start a member that is missing or behind is brought up to date.
-    pub(crate) fills: bool,
-    fill: Fill,
+    /// After the next start a member that is missing or behind is resilvered.
+    pub(crate) resilvers: bool,
+    resilvering: Resilvering,
     /// Bytes of the pair that mean anything.
     used: Vec<Range<u64>>,
-    /// Members that were brought up to date in this run.
-    pub(crate) filled: u64,
+    /// Devices in whose place another one came, with what commands do that were sent to them, and whether the volume still sends them.
+    gone: [Option<SimDisk>; MEMBERS],
+    sends_to_gone: [bool; MEMBERS],
+    /// Members that were resilvered in this run.
+    pub(crate) resilvered: u64,
     /// Members that were dropped in this run.
     pub(crate) dropped: u64,
+    /// Members in whose place another device came in this run.
+    pub(crate) replaced: u64,
     /// The member whose blocks are damaged.
     pub victim: usize,
+}
+
+/// Which device a command to a member is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct To {
+    pub member: usize,
+    /// Another one has come in its place.
+    pub is_gone: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,18 +80,26 @@ impl SimPair {
         let cache = CacheId([7; 16]);
         let labels = PairDevice::format([&mut first, &mut second], cache, block, Some(extent_bytes))?;
         let known_generation = Some(labels.generation);
+        let health =
+            PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, resilvering: None };
         let pair = SimPair {
             second,
             labels,
             known_generation,
-            health: PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, filling: None },
-            fanout: Fanout::new(VolumeTag(0), Fanout::USUAL_TICKS),
+            health,
+            version: 1,
+            followers: Followers::default(),
+            volume: PairVolume::new(VolumeTag(0), MOST_TICKS, health, 1),
+            follower: 0,
             recording: None,
-            fills: false,
-            fill: Fill::default(),
+            resilvers: false,
+            resilvering: Resilvering::default(),
             used: Vec::new(),
-            filled: 0,
+            gone: [None, None],
+            sends_to_gone: [false; MEMBERS],
+            resilvered: 0,
             dropped: 0,
+            replaced: 0,
             victim: 0,
         };
         Ok((first, pair))
@@ -80,9 +112,9 @@ impl SimPair {
     pub fn open<'a>(&'a mut self, first: &'a mut SimDisk) -> Result<PairDevice<&'a mut SimDisk>, StoreError> {
         let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
         let said = Pair::of(labels, self.known_generation)?;
-        // One that was being brought up to date says so itself.
+        // One that was being resilvered says so itself.
         let is_unfinished = |member: usize| labels[member].is_some_and(|label| !label.in_sync[member]);
-        self.fills |= (0..MEMBERS).any(is_unfinished);
+        self.resilvers |= (0..MEMBERS).any(is_unfinished);
         let is_used = |member: usize| labels[member].is_some() && said.in_sync[member];
         let mut devices = [Some(first), Some(&mut self.second)];
         for member in (0..MEMBERS).filter(|&member| !is_used(member)) {
@@ -97,116 +129,174 @@ impl SimPair {
     pub(crate) fn begin_run(&mut self, labels: Pair, tag: VolumeTag, used: Vec<Range<u64>>) {
         (self.labels, self.known_generation) = (labels, Some(labels.generation));
         self.health =
-            PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, filling: None };
-        self.fanout = Fanout::new(tag, Fanout::USUAL_TICKS);
-        (self.recording, self.dropped, self.filled) = (None, 0, 0);
-        (self.fill, self.used) = (Fill::default(), used);
+            PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, resilvering: None };
+        (self.version, self.followers) = (1, Followers::default());
+        self.volume = PairVolume::new(tag, MOST_TICKS, self.health, self.version);
+        self.follower = self.followers.join(self.volume.followed());
+        (self.recording, self.dropped, self.resilvered, self.replaced) = (None, 0, 0, 0);
+        (self.resilvering, self.used) = (Resilvering::default(), used);
+        self.sends_to_gone = [false; MEMBERS];
         let behind = (0..MEMBERS).find(|&member| !labels.in_sync[member]);
-        if let Some(member) = behind.filter(|_| std::mem::take(&mut self.fills)) {
-            self.fill.begin(member);
+        if let Some(member) = behind.filter(|_| std::mem::take(&mut self.resilvers)) {
+            self.resilvering.begin(member);
         }
     }
 
     /// Commands to members for one to the pair.
-    pub(crate) fn begin(&mut self, command: Command) {
-        if let Some(Command { id, kind, read, .. }) = self.fill.admit(command, self.health.filling.is_some())
-        {
-            self.fanout.begin(id, kind, read, &self.health);
-        }
+    pub(crate) fn begin(&mut self, Command { id, kind, read, .. }: Command) {
+        self.begin_command(PairCommand { id, kind, read });
+    }
+
+    fn begin_command(&mut self, command: PairCommand) {
+        self.volume.begin(command, Some(&mut self.resilvering.resilver));
+    }
+
+    fn begin_parked(&mut self) {
+        self.volume.take_parked().into_iter().for_each(|command| self.begin_command(command));
     }
 
     /// The end of a command to the pair, as far as it may be told.
     pub(crate) fn next_end(&mut self) -> Option<PairEnd> {
-        let end = self.fanout.next_end(&self.health)?;
-        if end.is_write {
-            self.fill.ended(end.id);
-        }
+        let resilver = &mut self.resilvering.resilver;
+        let end = self.volume.next_end(|number| resilver.end_write(number))?;
+        self.followers.note(self.follower, self.volume.followed());
         Some(end)
     }
 
-    /// Goes on with bringing a member up to date, if it is. False: that waits for something.
-    pub(crate) fn fill_step(&mut self, first: &mut SimDisk) -> bool {
-        let came = self.fill.step([first, &mut self.second], &self.labels, &self.used);
+    fn change(&mut self, change: impl FnOnce(&mut PairHealth)) {
+        change(&mut self.health);
+        self.version += 1;
+    }
+
+    /// Whether the volume has not followed a change of the pair.
+    pub(crate) fn has_news(&self) -> bool {
+        self.volume.followed().adopted != self.version
+    }
+
+    /// The volume goes by what is known of the pair now.
+    pub(crate) fn follow(&mut self) {
+        self.volume.follow(self.health, self.version);
+        while let Some(change) = self.volume.next_change() {
+            if let DeviceChange::Open(member) = change {
+                self.sends_to_gone[member] = false;
+                self.volume.opened(member);
+                self.volume.follow(self.health, self.version);
+            }
+        }
+        self.followers.note(self.follower, self.volume.followed());
+        self.begin_parked();
+    }
+
+    /// Goes on with a resilver, if there is one. False: that waits for something.
+    pub(crate) fn resilver_step(&mut self, first: &mut SimDisk) -> bool {
         let member = usize::from(self.labels.in_sync[0]);
-        match came {
+        let disks = [first, &mut self.second];
+        match self.resilvering.step(disks, &self.labels, &self.used, (&self.followers, self.version)) {
             Came::Waits => return false,
             Came::On => {}
-            Came::Begun => self.health.filling = Some(member),
+            Came::Begun => {
+                self.change(|health| health.resilvering = Some(member));
+                self.resilvering.begun(self.version);
+            }
+            Came::Failed => self.drop_member(member),
             Came::Counts => {
                 self.labels = self.labels.with(member, self.second.size_bytes());
-                (self.health.in_sync[member], self.health.filling) = (true, None);
+                self.change(|health| (health.in_sync[member], health.resilvering) = (true, None));
+                self.resilvering.counted(self.version);
             }
             Came::Over(generation) => {
                 self.known_generation = self.known_generation.max(Some(generation));
-                self.filled += 1;
+                self.resilvered += 1;
             }
         }
-        for _ in 0..self.fill.parked() {
-            self.fill.next_parked().into_iter().for_each(|command| self.begin(command));
-        }
+        self.begin_parked();
         true
     }
 
-    /// Members that were brought up to date in this run.
-    pub fn filled(&self) -> u64 {
-        self.filled
+    /// Members that were resilvered in this run.
+    pub fn resilvered(&self) -> u64 {
+        self.resilvered
     }
 
     /// Whether commands wait for what is copied where they write.
     pub(crate) fn somebody_waits(&self) -> bool {
-        self.fill.parked() > 0
+        self.volume.has_parked()
     }
 
-    /// Whether anything waits for a label or for what is copied.
+    /// Whether anything waits for a label, for what is copied or for what the volume does not know yet.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.is_recording() || self.somebody_waits()
+        self.is_recording() || self.somebody_waits() || self.has_news()
     }
 
-    /// Whether a member is being brought up to date.
-    pub(crate) fn is_filling(&self) -> bool {
-        self.fill.is_under_way()
+    /// Whether a member is being resilvered.
+    pub(crate) fn is_resilvering(&self) -> bool {
+        self.resilvering.is_under_way()
     }
 
     /// The next command to a member, and to which one.
-    pub(crate) fn next_leg(&mut self) -> Option<(Command, usize)> {
-        let leg = self.fanout.next_leg()?;
-        let read = PairRead::default();
-        Some((Command { id: leg.token, device: DeviceId::Ssd, kind: leg.kind, read }, leg.member))
+    pub(crate) fn next_leg(&mut self) -> Option<(Command, To)> {
+        let Leg { token, member, kind } = self.volume.next_leg()?;
+        let to = To { member, is_gone: self.sends_to_gone[member] };
+        Some((Command { id: token, device: DeviceId::Ssd, kind, read: PairRead::default() }, to))
     }
 
     /// A command to a member has ended.
     pub(crate) fn leg_ended(&mut self, token: u64, result: Result<(), MediaError>, bufs: Bufs) {
-        if let Some(member) = self.fanout.leg_ended(token, result, bufs, &self.health) {
+        if let Some(member) = self.volume.leg_ended(token, result, bufs) {
             self.drop_member(member);
+            self.follow();
         }
     }
 
     /// About a second has gone by.
     pub(crate) fn tick(&mut self) {
-        if let Some(member) = self.fanout.tick(&self.health) {
+        if let Some(member) = self.volume.tick() {
             self.drop_member(member);
+            self.follow();
         }
     }
 
-    /// A member has failed. The last one is not dropped.
+    /// A member has failed, or an operator takes it out. The last one is not dropped.
     pub(crate) fn drop_member(&mut self, member: usize) {
-        if self.health.filling == Some(member) {
-            self.health.filling = None;
-            self.fill.give_up();
-            self.fanout.give_up(member, &self.health);
-            for _ in 0..self.fill.parked() {
-                self.fill.next_parked().into_iter().for_each(|command| self.begin(command));
-            }
-            return;
-        }
-        if self.health.in_sync == [true; MEMBERS] {
-            self.health.in_sync[member] = false;
-            self.health.is_recorded = false;
+        if self.health.resilvering == Some(member) {
+            self.change(|health| health.resilvering = None);
+            self.resilvering.give_up();
+            self.begin_parked();
+        } else if self.health.in_sync == [true; MEMBERS] {
+            self.change(|health| (health.in_sync[member], health.is_recorded) = (false, false));
             self.labels = self.labels.without(member);
             self.recording = Some(Recording::Begun);
             self.dropped += 1;
-            self.fanout.give_up(member, &self.health);
         }
+    }
+
+    /// The member in whose place another device may come now: it was dropped, labels say so, and nothing goes on with it.
+    pub(crate) fn replaceable(&self) -> Option<usize> {
+        let is_at_rest = self.health.is_recorded && !self.is_resilvering();
+        (0..MEMBERS).find(|&member| is_at_rest && !self.health.uses(member))
+    }
+
+    /// Another device comes in the place of a member while the volume is served, and is resilvered. What the volume still sends to the
+    /// one that was there goes there.
+    pub(crate) fn replace_online(&mut self, first: &mut SimDisk, member: usize) {
+        let disk = if member == 0 { first } else { &mut self.second };
+        let mut new = SimDisk::new(disk.size_bytes());
+        // What is to fail is the member's, whichever device that is.
+        new.fail_nth = disk.fail_nth.take();
+        self.gone[member] = Some(std::mem::replace(disk, new));
+        self.sends_to_gone[member] = true;
+        self.replaced += 1;
+        self.resilvering.begin(member);
+    }
+
+    /// The device in whose place another one came as this member.
+    pub(crate) fn gone(&self, member: usize) -> &SimDisk {
+        self.gone[member].as_ref().expect("one was replaced")
+    }
+
+    /// As [`SimPair::gone`].
+    pub(crate) fn gone_mut(&mut self, member: usize) -> &mut SimDisk {
+        self.gone[member].as_mut().expect("one was replaced")
     }
 
     /// Whether a label is on its way.
@@ -231,7 +321,7 @@ impl SimPair {
             }
             Some(Recording::Flushed) => {
                 self.known_generation = self.known_generation.max(Some(label.generation));
-                self.health.is_recorded = true;
+                self.change(|health| health.is_recorded = true);
                 None
             }
         };
@@ -243,7 +333,8 @@ impl SimPair {
             self.record(first);
         }
         self.recording = None;
-        self.fill = Fill::default();
+        self.resilvering = Resilvering::default();
+        self.gone = [None, None];
         if power_cut {
             self.second.power_cut(rng);
         }
@@ -262,13 +353,13 @@ impl SimPair {
         *disk = SimDisk::new(disk.size_bytes());
     }
 
-    /// After the next start a member that is missing or behind is brought up to date.
-    pub fn fill_after_start(&mut self) {
-        self.fills = true;
+    /// After the next start a member that is missing or behind is resilvered.
+    pub fn resilver_after_start(&mut self) {
+        self.resilvers = true;
     }
 
     /// Blocks that were written again on a member on which they were damaged.
     pub fn healed(&self) -> u64 {
-        self.fanout.healed()
+        self.volume.healed()
     }
 }

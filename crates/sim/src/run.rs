@@ -5,6 +5,7 @@ use lode_types::Rng;
 use crate::disk::SimDisk;
 use crate::guest::Guest;
 use crate::machine::{Faults, Machine};
+use crate::minimize::Part;
 use crate::world::World;
 
 /// How the host goes down between two rounds.
@@ -54,6 +55,9 @@ pub struct Plan {
     /// Of a pair of SSDs: in how many of a hundred ends one of the two is lost, unless it is the only one that has everything. By
     /// chance a new one comes in its place. No request may fail for it.
     pub member_losses: u64,
+    /// Of a pair of SSDs: in how many of a hundred steps an operator takes one out, or puts another one in the place of one that is out.
+    /// No request may fail for it.
+    pub member_changes: u64,
     /// Of a volume alone on its SSD, whose backing disk is written in the order of its flushes: in how many of a hundred ends of a
     /// run the SSD is lost, and the disk has to be a state of before.
     pub ssd_losses: u64,
@@ -85,6 +89,10 @@ pub struct Plan {
     pub looks_around: bool,
     /// Every run ends with a drain, after which the backing disk alone is looked at.
     pub ends_drained: bool,
+    /// In how many of a hundred requests the clock jumps: by hours, back, or so that ticks come all at once.
+    pub clock_jumps: u64,
+    /// The SSD says that a flush has ended and does nothing, which no guarantee holds against. For tests of the simulator itself.
+    pub ssd_lies: bool,
     /// Every run ends after so many completions of devices, if not before.
     pub most_steps: Option<u64>,
 }
@@ -120,6 +128,10 @@ pub struct RunCounts {
     pub in_order: u64,
     /// Cache SSDs that were lost while all that their disks lacked was on them.
     pub ssds_lost: u64,
+    /// Writes to the SSD that went elsewhere.
+    pub misdirected: u64,
+    /// Times at which the clock jumped.
+    pub clock_jumps: u64,
     /// Copies of metadata that rotted.
     pub rotten: u64,
     /// Damaged blocks that were noticed.
@@ -128,8 +140,10 @@ pub struct RunCounts {
     pub healed: u64,
     /// SSDs of a pair that failed, or were lost.
     pub members_dropped: u64,
-    /// SSDs of a pair that were brought up to date.
-    pub members_filled: u64,
+    /// SSDs of a pair that were resilvered.
+    pub members_resilvered: u64,
+    /// SSDs of a pair in whose place another one came while guests were served.
+    pub members_replaced: u64,
     /// Commands on the SSD that failed.
     pub ssd_errors: u64,
     /// Commands on the read SSD that failed.
@@ -204,9 +218,14 @@ impl std::ops::AddAssign for RunCounts {
 
 /// The command that shows a failure again.
 pub(crate) fn repeat(seed: u64) -> String {
+    repeat_part(seed, &Part::from_environment().unwrap_or_default())
+}
+
+/// The command that shows a failure of a part of a host again.
+pub(crate) fn repeat_part(seed: u64, part: &Part) -> String {
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or("NAME_OF_THE_TEST").to_owned();
-    format!("repeat with: LODE_SIM_SEED={seed} cargo test -p lode-sim {test}")
+    format!("repeat with: LODE_SIM_SEED={seed} {}cargo test -p lode-sim {test}", part.to_environment())
 }
 
 /// Runs a plan. The error names what a guest read that it must not, with the seed that repeats it.
@@ -220,6 +239,7 @@ pub fn run(plan: &Plan) -> Result<RunCounts, String> {
 pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
     let mut ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
+    ssd.lies = first.ssd_lies;
     let mut volumes: Vec<Option<(World, Guest, Rng)>> = plans.iter().map(|_| None).collect();
     for round in 0..plans.iter().map(|plan| plan.rounds).max().unwrap_or(0) {
         for (i, (plan, volume)) in plans.iter().zip(&mut volumes).enumerate() {

@@ -174,6 +174,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         faults: Faults::default(),
         flips: 0,
         member_losses: 0,
+        member_changes: 0,
         ssd_losses: 0,
         rot: 0,
         failed_starts: 0,
@@ -187,6 +188,8 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         most_spare_places: 500,
         looks_around: false,
         ends_drained: false,
+        clock_jumps: 0,
+        ssd_lies: false,
         most_steps: None,
     }
 }

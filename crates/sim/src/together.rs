@@ -51,7 +51,8 @@ pub(crate) struct Volume {
 /// flips and failed starts are those of the first plan.
 pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
-    let ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
+    let mut ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
+    ssd.lies = first.ssd_lies;
     let mut rng = Rng::new(first.seed);
     let mut backing_bytes = 0;
     let volume = |(number, plan): (usize, &Plan)| {

@@ -16,7 +16,7 @@ use lode_types::Rng;
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
-use crate::pair::SimPair;
+use crate::pair::{SimPair, To};
 use crate::space::HostSpace;
 
 /// A command on its way.
@@ -24,7 +24,7 @@ use crate::space::HostSpace;
 struct Pending {
     command: Command,
     /// Of a pair of SSDs, the member that it is for.
-    member: Option<usize>,
+    member: Option<To>,
     /// For a flush: what it covers, what those who share the device know it by, and how it ended if the device is through
     /// with it and has not said so yet.
     mark: u64,
@@ -36,7 +36,7 @@ struct Pending {
 #[derive(Debug)]
 struct Held {
     device: DeviceId,
-    member: Option<usize>,
+    member: Option<To>,
     ended: EndedFlush,
     completion: Completion,
 }
@@ -80,8 +80,12 @@ pub struct World {
     /// Of all commands so far, in their order.
     digest: u64,
     events: Vec<Answer>,
+    /// The power fails after so many steps: nothing happens any more until the host goes down.
+    pub power_fails_at: Option<u64>,
     /// Where a write of one block to the SSD has failed in this run.
     bad_places: Vec<u64>,
+    /// Writes that went elsewhere.
+    pub(crate) misdirected: u64,
     /// What must not have been asked of a device.
     complaint: Option<String>,
     /// How often devices fail from now on.
@@ -148,7 +152,9 @@ impl World {
             steps: 0,
             digest: 0,
             events: Vec::new(),
+            power_fails_at: None,
             bad_places: Vec::new(),
+            misdirected: 0,
             complaint: None,
             faults: Faults::default(),
         }
@@ -222,6 +228,9 @@ impl World {
 
     /// Lets one device finish something. False: nothing is under way.
     pub fn step(&mut self) -> bool {
+        if self.power_fails_at.is_some_and(|last| self.steps >= last) {
+            return false;
+        }
         self.notice_failures();
         if self.space_step() {
             self.steps += 1;
@@ -301,7 +310,7 @@ impl World {
     }
 
     /// The end of a flush that waited for those beside it.
-    fn next_decided(&mut self) -> Option<(Completion, Option<usize>)> {
+    fn next_decided(&mut self) -> Option<(Completion, Option<To>)> {
         let worth = |held: &Held| self.shared_disk(held.device, held.member).shared.worth(held.ended);
         let at = self.held.iter().position(|held| worth(held) != Worth::Open)?;
         let is_durable = worth(&self.held[at]) == Worth::Durable;
@@ -310,10 +319,13 @@ impl World {
         Some((Completion { result, ..completion }, member))
     }
 
-    fn shared_disk(&self, device: DeviceId, member: Option<usize>) -> &SimDisk {
+    fn shared_disk(&self, device: DeviceId, member: Option<To>) -> &SimDisk {
         match device {
-            DeviceId::Ssd if member == Some(1) => &self.pair.as_ref().expect("it has members").second,
-            DeviceId::Ssd => &self.ssd,
+            DeviceId::Ssd => match (&self.pair, member) {
+                (Some(pair), Some(To { member, is_gone: true })) => pair.gone(member),
+                (Some(pair), Some(To { member: 1, .. })) => &pair.second,
+                _ => &self.ssd,
+            },
             DeviceId::ReadSsd => &self.read_ssd,
             DeviceId::Backing => &self.backing,
             DeviceId::Redo => &self.redo,
@@ -346,7 +358,7 @@ impl World {
         self.ticks += 1;
         self.engine.tick();
         self.pair.iter_mut().for_each(|pair| pair.tick());
-        self.fill_pair();
+        self.resilver_pair();
         self.pair_step();
         self.take_commands();
     }
@@ -427,7 +439,7 @@ impl World {
                 self.apply(&pending.command, pending.member);
             }
         }
-        self.faults = Faults::default();
+        (self.faults, self.power_fails_at) = (Faults::default(), None);
         self.fence_may_be_there();
         if let Some(pair) = &mut self.pair {
             pair.go_down(&mut self.ssd, power_cut, &mut self.rng);
@@ -443,17 +455,20 @@ impl World {
         self.redo.decide_dropped(&mut self.rng);
     }
 
-    fn disk(&mut self, device: DeviceId, member: Option<usize>) -> &mut SimDisk {
+    fn disk(&mut self, device: DeviceId, member: Option<To>) -> &mut SimDisk {
         match device {
-            DeviceId::Ssd if member == Some(1) => &mut self.pair.as_mut().expect("it has members").second,
-            DeviceId::Ssd => &mut self.ssd,
+            DeviceId::Ssd => match (&mut self.pair, member) {
+                (Some(pair), Some(To { member, is_gone: true })) => pair.gone_mut(member),
+                (Some(pair), Some(To { member: 1, .. })) => &mut pair.second,
+                _ => &mut self.ssd,
+            },
             DeviceId::ReadSsd => &mut self.read_ssd,
             DeviceId::Backing => &mut self.backing,
             DeviceId::Redo => &mut self.redo,
         }
     }
 
-    fn is_gone(&self, device: DeviceId, member: Option<usize>) -> bool {
+    fn is_gone(&self, device: DeviceId, member: Option<To>) -> bool {
         match device {
             DeviceId::Ssd => self.faults.ssd_gone && self.is_concerned(member, self.faults.only_member),
             DeviceId::ReadSsd => self.faults.read_ssd_gone,

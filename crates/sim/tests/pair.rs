@@ -35,7 +35,18 @@ fn g2_a_pair_keeps_what_one_ssd_keeps() {
 #[test]
 fn g2_the_loss_of_either_ssd_at_any_crash_loses_nothing() {
     let sum = run_all(|machine, seed| Plan { rounds: 6, member_losses: 60, ..plan(vec![machine], seed) });
-    assert!(sum.members_dropped > 200 && sum.members_filled > 100, "{sum:?}");
+    assert!(sum.members_dropped > 200 && sum.members_resilvered > 100, "{sum:?}");
+}
+
+#[test]
+fn g9_ssds_are_taken_out_and_replaced_while_guests_are_served() {
+    let sum = run_all(|machine, seed| Plan {
+        rounds: 6,
+        member_changes: 2 + seed % 8,
+        member_losses: 60,
+        ..plan(vec![machine], seed)
+    });
+    assert!(sum.members_replaced > 200 && sum.members_resilvered > 100, "{sum:?}");
 }
 
 #[test]
@@ -139,16 +150,16 @@ fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
     world.go_down(true);
     let pair = world.pair.as_mut().expect("a pair");
     pair.second = second;
-    // Brought up to date, it has everything, and the other one may go.
+    // Resilvered, it has everything, and the other one may go.
     let away = world.ssd.clone();
     let pair = world.pair.as_mut().expect("a pair");
     pair.replace(&mut world.ssd, 0);
-    pair.fill_after_start();
+    pair.resilver_after_start();
     world.restart(machine.clone()).unwrap();
     reads(&mut world);
     world.settle();
     world.tick();
-    assert_eq!(world.pair.as_ref().expect("a pair").filled(), 1);
+    assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
     world.go_down(true);
     // The one in whose place it came is put back: it is not believed.
     let filled = std::mem::replace(&mut world.ssd, away);
@@ -179,6 +190,37 @@ fn g7_an_ssd_that_was_missing_at_a_start_is_not_believed_when_it_comes_back() {
     world.restart(machine).unwrap();
     for block in 0..40 {
         assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(100 + block as u8, BLOCK as usize)));
+    }
+}
+
+/// What a flush should have covered that failed can still be read, and a resilver that leaves it as it is has nothing of it that lasts.
+#[test]
+fn g9_a_resilver_writes_what_seems_to_be_there() {
+    const BLOCKS: u64 = 240;
+    // More than one part, so that there is one with nothing but what was written before.
+    let machine = paired(machine("lru", &["write_policy=wb"], Quota::new(0, 250)));
+    for seed in first_seeds(seeds()) {
+        let mut world = World::new(machine.clone(), seed).unwrap();
+        for block in 0..BLOCKS {
+            write(&mut world, block * BLOCK, BLOCK, block as u8).unwrap();
+        }
+        world.faults = Faults { ssd_flush_errors: 100, only_member: Some(1), ..Faults::default() };
+        flush(&mut world).unwrap();
+        world.settle();
+        // The daemon is restarted, as it asks for before it believes that SSD anything.
+        world.go_down(false);
+        world.pair.as_mut().expect("a pair").resilver_after_start();
+        world.restart(machine.clone()).unwrap();
+        world.settle();
+        world.tick();
+        assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
+        world.go_down(true);
+        world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 0);
+        world.restart(machine.clone()).unwrap();
+        for block in 0..BLOCKS {
+            let found = read(&mut world, block * BLOCK, BLOCK);
+            assert_eq!(found, Ok(pattern(block as u8, BLOCK as usize)), "block {block}, seed {seed}");
+        }
     }
 }
 

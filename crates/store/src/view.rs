@@ -2,7 +2,6 @@
 //! given configuration would be refused. Starts, looks from outside and removals all begin here.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superblock, Volume, VolumeTag};
 
@@ -102,16 +101,6 @@ impl StoreView {
     pub fn volumes(&self) -> impl Iterator<Item = VolumeInfo> {
         let numbered = self.directory.volumes.iter().enumerate();
         numbered.filter_map(|(number, volume)| Some(self.info(number as u16, volume.as_ref()?)))
-    }
-
-    /// Which bytes of the device mean anything: those that describe the cache, and the extents of volumes.
-    pub fn used_bytes(&self) -> Vec<Range<u64>> {
-        let owners = (0..).zip(&self.directory.owners).filter(|(_, owner)| owner.is_some());
-        let extents = owners.map(|(extent, _)| {
-            let start = self.layout.extent_start(extent);
-            start..start + self.layout.extent.extent_bytes
-        });
-        std::iter::once(0..DeviceLayout::HEADS_BYTES).chain(extents).collect()
     }
 
     /// Extents that no volume owns.

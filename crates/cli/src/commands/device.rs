@@ -34,7 +34,7 @@ struct List {
     target: Target,
 }
 
-/// Bring an SSD up to date as the one that the pair lacks.
+/// Resilver an SSD as the one that the pair lacks.
 ///
 /// It may be the one that was dropped, or another one: then the configuration file names it from now on. A daemon that serves the pair
 /// begins at once, and `lode device list` shows how far it is; otherwise the next start does. Guests are served meanwhile.
@@ -52,9 +52,9 @@ struct Add {
     force: bool,
 }
 
-/// Take an SSD out of the pair, and bring another one up to date in its place.
+/// Take an SSD out of the pair, and resilver another one in its place.
 ///
-/// Until that one is up to date, what is dirty is on one SSD.
+/// Until that one has everything, what is dirty is on one SSD.
 #[derive(Args)]
 #[command(after_help = "Example: lode device replace /etc/lodestore/host1.toml /dev/nvme1n1 /dev/nvme2n1")]
 struct Replace {
@@ -155,7 +155,7 @@ fn text(view: &PairView, is_served: bool) -> String {
     }
     let served = if is_served { "served now" } else { "not served now" };
     let mut text = format!("Cache {uuid}, {served}\n\n");
-    let mut table = table(&["SSD", "state", "up to date"], 2);
+    let mut table = table(&["SSD", "state", "has everything"], 2);
     for ssd in ssds {
         table.add_row([ssd.path.display().to_string(), state(ssd.state).to_owned(), progress(ssd)]);
     }
@@ -168,7 +168,7 @@ fn text(view: &PairView, is_served: bool) -> String {
     let is_out = |ssd: &MemberView| ssd.state == MemberState::OutOfSync;
     if ssds.iter().any(is_out) {
         text.push_str(
-            "What is dirty is on one SSD. `lode device add` brings an SSD up to date: the one that is out of sync, or another one\n",
+            "What is dirty is on one SSD. `lode device add` resilvers an SSD: the one that is out of sync, or another one\n",
         );
     }
     text
@@ -181,7 +181,7 @@ pub fn lines(pair: &PairView) -> String {
         match ssd.state {
             MemberState::Single | MemberState::InSync => None,
             MemberState::Resilvering => Some(format!(
-                "SSD {path} is being brought up to date (`lode device list`); what is dirty is on one SSD\n"
+                "SSD {path} is being resilvered (`lode device list`); what is dirty is on one SSD\n"
             )),
             MemberState::OutOfSync => {
                 let why = ssd.why.as_deref().unwrap_or("see the log");

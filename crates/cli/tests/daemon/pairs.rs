@@ -132,7 +132,7 @@ fn g2_either_ssd_may_be_gone_after_a_kill() {
         let said = site.serve_fails();
         assert!(said.contains(gone) && said.contains("has gone on without"), "{said}");
         away.put_back();
-        // Brought up to date while guests are served, it is as good as the other one.
+        // Resilvered while guests are served, it is as good as the other one.
         let daemon = site.serve_up();
         lode_ok(&["device", "add", &site.text("test.toml"), &site.text(gone)]);
         version += 1;
@@ -247,7 +247,7 @@ fn g2_resilvering_goes_on_after_a_kill() {
     lode_ok(&["device", "replace", &site.text("test.toml"), &site.text("one.img"), &site.text("new.img")]);
     wait_for(&site, "new.img", "resilvering");
     let said = lode_fails(&["device", "add", &site.text("test.toml"), &site.text("one.img")]);
-    assert!(said.contains("being brought up to date"), "{said}");
+    assert!(said.contains("being resilvered"), "{said}");
     write_all(&daemon, 2);
     daemon.kill();
     // What it has by now is not believed.
@@ -297,7 +297,7 @@ fn g7_an_ssd_that_fails_is_dropped_and_no_guest_notices() {
     for (vm, versions) in ["vm1", "vm2"].into_iter().zip(&versions) {
         check_versions(&daemon, vm, versions);
     }
-    // It cannot be brought up to date either, which hurts nobody.
+    // It cannot be resilvered either, which hurts nobody.
     lode_ok(&["device", "add", &site.text("test.toml"), &site.text("small/other.img")]);
     wait_for(&site, "other.img", "out-of-sync");
     check_versions(&daemon, "vm1", &versions[0]);

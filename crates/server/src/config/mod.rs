@@ -106,7 +106,7 @@ pub enum ShmDir {
 pub const DEFAULT_SSD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest that it may take.
 pub const MAX_SSD_TIMEOUT: Duration = Duration::from_secs(600);
-/// Bytes a second that are copied to an SSD of a pair that is brought up to date, unless the configuration says otherwise.
+/// Bytes a second that a resilver copies to an SSD of a pair, unless the configuration says otherwise.
 pub const DEFAULT_RESILVER_BYTES: u64 = 200 << 20;
 
 /// The cache SSD, or the read SSD.
@@ -118,7 +118,7 @@ pub struct SsdConfig {
     pub mirror: Option<PathBuf>,
     /// How long one of a pair may take for a command before it is dropped; whole seconds.
     pub timeout: Duration,
-    /// Bytes a second that are copied to one of a pair that is brought up to date.
+    /// Bytes a second that a resilver copies to one of a pair.
     pub resilver_rate_bytes: u64,
     /// The identity it must have.
     pub uuid: Option<CacheId>,

@@ -50,8 +50,7 @@ pub(super) fn check(ssd: RawSsd) -> Result<SsdConfig, Fault> {
     let resilver_rate_bytes = match ssd.resilver_rate {
         None => DEFAULT_RESILVER_BYTES,
         Some(rate) if rate.get_ref().0 < BlockSize::MAX_BYTES => {
-            let message =
-                "Key 'resilver_rate' is less than 64 KiB a second; an SSD would never be up to date";
+            let message = "Key 'resilver_rate' is less than 64 KiB a second; a resilver would never end";
             return Err(Fault::at(rate.span(), message));
         }
         Some(rate) => rate.into_inner().0,

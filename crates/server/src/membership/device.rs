@@ -7,7 +7,7 @@ use lode_media::MediaFile;
 use super::parts::Parts;
 use super::{Done, Failure};
 use crate::config::Config;
-use crate::pair::{ServedPair, add_served, open_for, remove_served, resume_fill};
+use crate::pair::{ServedPair, add_served, open_for, remove_served, resume_resilver};
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -68,12 +68,12 @@ impl ChangeDevice {
     }
 }
 
-/// Goes on with an SSD of the pair that was being brought up to date when the last run ended.
+/// Goes on with an SSD of the pair that was being resilvered when the last run ended.
 pub(crate) fn resume_device(parts: &Parts) {
     let Some(pair) = &parts.host.pair else { return };
     let disks = |path: &Path| parts.disks().under_path(path).map_err(|error| error.to_string());
-    if let Err(why) = resume_fill(pair, disks, used(parts)) {
-        tracing::error!("The SSD of the pair that is not up to date stays so: {why}");
+    if let Err(why) = resume_resilver(pair, disks, used(parts)) {
+        tracing::error!("The resilver of an SSD of the pair does not go on: {why}");
     }
 }
 

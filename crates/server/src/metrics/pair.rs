@@ -14,12 +14,12 @@ pub(super) fn pair_families() -> Vec<Row> {
         ),
         (
             "lode_pair_resilvering_ssds",
-            "SSDs of the pair that are being brought up to date",
+            "SSDs of the pair that are being resilvered",
             HostGauge(|s| in_state(s, MemberState::Resilvering)),
         ),
         (
             "lode_pair_resilvered_bytes",
-            "Of the SSD that is being brought up to date, what is done",
+            "Of the SSD that is being resilvered, what is done",
             HostGauge(|s| resilver(s, |ssd| ssd.done_bytes)),
         ),
         (
@@ -41,7 +41,7 @@ fn in_state(status: &Status, state: MemberState) -> Option<u64> {
     Some(pair.ssds.iter().filter(|ssd| ssd.state == state).count() as u64)
 }
 
-/// Something of the SSD that is being brought up to date, if one is.
+/// Something of the SSD that is being resilvered, if one is.
 fn resilver(status: &Status, of: fn(&MemberView) -> Option<u64>) -> Option<u64> {
     status.cache.as_ref()?.pair.as_ref()?.ssds.iter().find_map(of)
 }

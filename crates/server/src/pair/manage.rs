@@ -46,7 +46,7 @@ pub struct MemberView {
     pub state: MemberState,
     /// Why it does not have everything.
     pub why: Option<String>,
-    /// While it is brought up to date, the bytes that are done, and of how many.
+    /// While it is resilvered, the bytes that are done, and of how many.
     pub done_bytes: Option<u64>,
     /// See there.
     pub of_bytes: Option<u64>,
@@ -60,7 +60,7 @@ pub enum MemberState {
     Single,
     /// It has everything, as the other one has, or alone.
     InSync,
-    /// It is being brought up to date.
+    /// It is being resilvered.
     Resilvering,
     /// It lacks something, and is not used.
     OutOfSync,
@@ -82,17 +82,17 @@ impl ServedPair {
         let state = self.state();
         let (health, _) = self.health();
         let ssds = (0..MEMBERS).map(|member| {
-            let fills =
-                health.filling == Some(member) || state.counts == Some(member) && health.in_sync[member];
-            let (done_bytes, of_bytes) = progress.filter(|_| fills).unzip();
+            let is_resilvered =
+                health.resilvering == Some(member) || state.counts == Some(member) && health.in_sync[member];
+            let (done_bytes, of_bytes) = progress.filter(|_| is_resilvered).unzip();
             MemberView {
                 path: state.members[member].path.clone(),
-                state: match fills {
+                state: match is_resilvered {
                     true => MemberState::Resilvering,
                     false if health.in_sync[member] => MemberState::InSync,
                     false => MemberState::OutOfSync,
                 },
-                why: state.members[member].why.clone().filter(|_| !health.in_sync[member] && !fills),
+                why: state.members[member].why.clone().filter(|_| !health.in_sync[member] && !is_resilvered),
                 done_bytes,
                 of_bytes,
             }
@@ -127,13 +127,13 @@ fn is_out(path: &Path) -> String {
 pub(crate) fn remove_served(pair: &Arc<ServedPair>, path: &Path) -> Result<(), Failure> {
     let member = pair.member_at(path)?;
     let (health, _) = pair.health();
-    let is_filled = health.filling == Some(member);
-    if !is_filled && !health.in_sync[member] {
+    let is_resilvered = health.resilvering == Some(member);
+    if !is_resilvered && !health.in_sync[member] {
         return Err(is_out(path).into());
     }
-    if !is_filled && health.in_sync != [true; MEMBERS] {
+    if !is_resilvered && health.in_sync != [true; MEMBERS] {
         return Err(format!(
-            "{} is the only SSD of the pair that has everything; bring the other one up to date first (`lode device add`), or stop the \
+            "{} is the only SSD of the pair that has everything; resilver the other one first (`lode device add`), or stop the \
              service with `lode stop --drain`",
             path.display()
         )
@@ -141,7 +141,7 @@ pub(crate) fn remove_served(pair: &Arc<ServedPair>, path: &Path) -> Result<(), F
     }
     let file = pair.file(member);
     pair.take_out(member);
-    if let Some(file) = file.filter(|_| is_filled) {
+    if let Some(file) = file.filter(|_| is_resilvered) {
         // The next start does not go on with it. What fails of this is as well: it cannot be read then.
         let _ = erase_label(&mut MemberDevice::new(file, pair.limit()));
     }
@@ -162,8 +162,8 @@ pub(crate) fn open_for(pair: &Arc<ServedPair>, path: &Path, force: bool) -> Resu
     open_new(path, &labels, force, pair.limit()).map_err(|error| error.to_string())
 }
 
-/// Brings a device up to date as the member that is missing, while the pair is served. `save` has the configuration name it in the
-/// place of another path. `used` is as for [`ServedPair::begin_fill`].
+/// Resilvers a device as the member that is missing, while the pair is served. `save` has the configuration name it in the
+/// place of another path. `used` is as for [`ServedPair::begin_resilver`].
 pub(crate) fn add_served(
     pair: &Arc<ServedPair>,
     (path, file): (&Path, MediaFile),
@@ -171,7 +171,7 @@ pub(crate) fn add_served(
     used: impl FnOnce() -> Vec<std::ops::Range<u64>> + Send + 'static,
     save: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<(), Failure> {
-    let member = pair.may_fill()?;
+    let member = pair.may_resilver()?;
     let (labels, before) = {
         let state = pair.state();
         (state.labels, state.members[member].path.clone())
@@ -181,7 +181,7 @@ pub(crate) fn add_served(
     if before != path {
         save(&before)?;
     }
-    pair.begin_fill((path, file), disks, used).map_err(Failure::Partly)
+    pair.begin_resilver((path, file), disks, used).map_err(Failure::Partly)
 }
 
 /// A disk that failed a flush in this run will not have another one believed.
@@ -195,21 +195,21 @@ fn believed(path: &Path, disks: DisksOf) -> Result<DisksOf, String> {
     ))
 }
 
-/// Goes on with a member that was being brought up to date when the last run ended.
-pub(crate) fn resume_fill(
+/// Goes on with a member that was being resilvered when the last run ended.
+pub(crate) fn resume_resilver(
     pair: &Arc<ServedPair>,
     disks: impl FnOnce(&Path) -> Result<DisksOf, String>,
     used: impl FnOnce() -> Vec<std::ops::Range<u64>> + Send + 'static,
 ) -> Result<(), String> {
     let (path, labels) = {
         let state = pair.state();
-        let Some(member) = state.members.iter().find(|member| member.wants_fill) else { return Ok(()) };
+        let Some(member) = state.members.iter().find(|member| member.wants_resilver) else { return Ok(()) };
         (member.path.clone(), state.labels)
     };
     let words = |error: ServerError| error.to_string();
     let file = open_new(&path, &labels, false, pair.limit()).map_err(words)?;
     put_label(&file, &labels, pair.limit()).map_err(words)?;
-    pair.begin_fill((&path, file), believed(&path, disks(&path)?)?, used)
+    pair.begin_resilver((&path, file), believed(&path, disks(&path)?)?, used)
 }
 
 /// Opens a device that is to be a member of a pair, and changes nothing.
@@ -334,7 +334,7 @@ pub fn remove_member(config: &Config, path: &Path) -> Result<PairView, ServerErr
     Ok(view_of(&take_out(config, path)?))
 }
 
-/// Has a device be the SSD that the pair of a configuration lacks. The next start brings it up to date while guests are served.
+/// Has a device be the SSD that the pair of a configuration lacks. The next start resilvers it while guests are served.
 ///
 /// # Errors
 /// When both are in use, the device is too small or holds something else and `force` is not set, and as [`members`].
@@ -387,6 +387,6 @@ fn put_in(
     if before != path {
         Config::load(&config.path)?.with_ssd(&before, path)?.write()?;
     }
-    files.left_out[member] = Some("the next start brings it up to date while guests are served".to_owned());
+    files.left_out[member] = Some("the next start resilvers it while guests are served".to_owned());
     Ok(view_of(&files))
 }

@@ -3,15 +3,15 @@
 //! commands to it, and [`manage`] what an operator does with its members. None of them must know what volumes put there.
 
 mod device;
-mod fill;
 mod found;
 mod manage;
+mod resilver;
 mod served;
 mod volume;
 
 pub(crate) use device::{CacheDevice, PairFiles};
 pub(crate) use found::find_pair;
 pub use manage::{MemberState, MemberView, PairView, add_member, members, remove_member, replace_member};
-pub(crate) use manage::{add_served, open_for, remove_served, resume_fill};
+pub(crate) use manage::{add_served, open_for, remove_served, resume_resilver};
 pub(crate) use served::{MemberDisks, ServedPair};
 pub(crate) use volume::{FileChange, VolumePair};

@@ -3,10 +3,9 @@
 //! the other one says so durably, then the state file remembers that label, and then acknowledgements go on. It must not know
 //! volumes.
 
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use lode_engine::command::{CommandKind, MediaError};
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::SyncDevice;
-use lode_store::pair::{MEMBERS, Pair, PairHealth, Resilver, write_label};
+use lode_store::pair::{Followed, Followers, MEMBERS, Pair, PairHealth, Resilver, bytes_of, write_label};
 
 use super::device::{MemberDevice, PairFiles};
 use crate::events::{EventKind, Events};
@@ -43,16 +42,16 @@ pub(super) struct Member {
     pub disks: Option<DisksOf>,
     /// Why it does not have everything.
     pub why: Option<String>,
-    /// Its own label says that it is to be brought up to date.
-    pub wants_fill: bool,
+    /// Its own label says that it is to be resilvered.
+    pub wants_resilver: bool,
 }
 
 pub(super) struct State {
     /// What the labels say, or are about to.
     pub labels: Pair,
     pub members: [Member; MEMBERS],
-    /// Which time it is that a member is brought up to date.
-    pub fill: u64,
+    /// Which resilver it is.
+    pub resilver: u64,
     /// It has everything, and labels are about to say so.
     pub counts: Option<usize>,
     /// The label is to be written, and whether a thread does.
@@ -60,21 +59,12 @@ pub(super) struct State {
     is_recording: bool,
 }
 
-/// Up to which change of the pair's health a volume has followed.
-#[derive(Debug, Default)]
-pub(super) struct Follower {
-    /// It goes by it.
-    pub adopted: AtomicU64,
-    /// Nothing is under way either that it began before.
-    pub drained: AtomicU64,
-}
-
 /// See the module's documentation.
 pub(crate) struct ServedPair {
     /// See [`pack`].
     health: AtomicU64,
     state: Mutex<State>,
-    followers: Mutex<Vec<Weak<Follower>>>,
+    followers: Mutex<Followers>,
     /// The thread that writes the directory has something under way.
     directory: Mutex<()>,
     resilver: Mutex<Resilver>,
@@ -84,7 +74,7 @@ pub(crate) struct ServedPair {
     disks: DisksOf,
     pub(super) state_file: StateFile,
     limit: Duration,
-    /// Bytes a second that are copied to a member that is brought up to date.
+    /// Bytes a second that a resilver copies.
     pub(super) rate_bytes: u64,
     events: OnceLock<Events>,
     is_closing: AtomicBool,
@@ -92,7 +82,7 @@ pub(crate) struct ServedPair {
 
 const RECORDED: u64 = 1 << 2;
 const LOST: u64 = 1 << 3;
-const FILLING_SHIFT: u32 = 4;
+const RESILVERING_SHIFT: u32 = 4;
 const VERSION_SHIFT: u32 = 8;
 
 /// A health and its version in one number, so that they are read together.
@@ -100,8 +90,8 @@ fn pack(health: &PairHealth, version: u64) -> u64 {
     let in_sync = u64::from(health.in_sync[0]) | u64::from(health.in_sync[1]) << 1;
     let recorded = if health.is_recorded { RECORDED } else { 0 };
     let lost = if health.is_lost { LOST } else { 0 };
-    let filling = health.filling.map_or(0, |member| member as u64 + 1) << FILLING_SHIFT;
-    in_sync | recorded | lost | filling | version << VERSION_SHIFT
+    let resilvering = health.resilvering.map_or(0, |member| member as u64 + 1) << RESILVERING_SHIFT;
+    in_sync | recorded | lost | resilvering | version << VERSION_SHIFT
 }
 
 fn unpack(bits: u64) -> (PairHealth, u64) {
@@ -109,7 +99,7 @@ fn unpack(bits: u64) -> (PairHealth, u64) {
         in_sync: [0, 1].map(|member| bits >> member & 1 == 1),
         is_recorded: bits & RECORDED != 0,
         is_lost: bits & LOST != 0,
-        filling: (bits >> FILLING_SHIFT & 3).checked_sub(1).map(|member| member as usize),
+        resilvering: (bits >> RESILVERING_SHIFT & 3).checked_sub(1).map(|member| member as usize),
     };
     (health, bits >> VERSION_SHIFT)
 }
@@ -123,7 +113,8 @@ impl ServedPair {
         state_file: StateFile,
         rate_bytes: u64,
     ) -> ServedPair {
-        let health = PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, filling: None };
+        let health =
+            PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, resilvering: None };
         let MemberDisks { pair, members: mut member_disks } = disks;
         let member = |member: usize| {
             let is_used = labels.in_sync[member];
@@ -133,7 +124,7 @@ impl ServedPair {
                 file: files.files[member].clone().filter(|_| is_used),
                 disks: None,
                 why: files.left_out[member].clone().filter(|_| !is_used),
-                wants_fill: !is_used && says.is_some_and(|label| !label.in_sync[member]),
+                wants_resilver: !is_used && says.is_some_and(|label| !label.in_sync[member]),
             }
         };
         let mut members = [member(0), member(1)];
@@ -145,7 +136,7 @@ impl ServedPair {
             state: Mutex::new(State {
                 labels,
                 members,
-                fill: 0,
+                resilver: 0,
                 counts: None,
                 must_record: false,
                 is_recording: false,
@@ -233,32 +224,27 @@ impl ServedPair {
         self.state().members[member].disks.clone()
     }
 
-    /// A volume is served from it, and says with this how far it has followed.
-    pub(super) fn follow(&self) -> Arc<Follower> {
-        let follower = Arc::new(Follower::default());
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        followers.retain(|follower| follower.strong_count() > 0);
-        followers.push(Arc::downgrade(&follower));
-        follower
+    /// How far volumes have followed. Never held together with another lock.
+    pub(super) fn followers(&self) -> MutexGuard<'_, Followers> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all volumes have followed a change of the health. False: the service ends first.
-    pub(super) fn all_have(&self, version: u64, what: fn(&Follower) -> &AtomicU64) -> bool {
-        loop {
-            let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut alive = followers.iter().filter_map(Weak::upgrade);
-            if alive.all(|follower| what(&follower).load(Ordering::SeqCst) >= version) {
-                drop(followers);
-                // What the directory's thread began before is over as well.
-                drop(self.directory.lock().unwrap_or_else(PoisonError::into_inner));
-                return true;
-            }
-            drop(followers);
+    /// A volume is about to be served from it, and has followed nothing. Gives its number among [`ServedPair::followers`].
+    pub(super) fn follow(&self) -> u64 {
+        self.followers().join(Followed { adopted: 0, drained: 0 })
+    }
+
+    /// Waits until the volumes have followed a change of the health so far that something may be done. False: the service ends first.
+    pub(super) fn wait_until(&self, may: impl Fn(&Followers) -> bool) -> bool {
+        while !may(&self.followers()) {
             if self.is_closing() {
                 return false;
             }
             thread::sleep(TICK);
         }
+        // What the directory's thread began before is over as well.
+        drop(self.directory.lock().unwrap_or_else(PoisonError::into_inner));
+        true
     }
 
     /// A member has failed. The last one that has everything is not dropped.
@@ -275,16 +261,16 @@ impl ServedPair {
         let mut state = self.state();
         let (health, _) = self.health();
         let path = state.members[member].path.display().to_string();
-        if health.filling == Some(member) {
-            self.set_health(&state, |health| health.filling = None);
-            let text = format!("SSD {path} is not brought up to date any more: {why}");
+        if health.resilvering == Some(member) {
+            self.set_health(&state, |health| health.resilvering = None);
+            let text = format!("SSD {path} is not resilvered any more: {why}");
             tracing::warn!("{text}. What it has is not used; `lode device list` shows how the pair stands");
             self.note(kind, &text);
         } else if state.labels.in_sync == [true; MEMBERS] {
             state.labels = state.labels.without(member);
             state.must_record = true;
             self.set_health(&state, |health| {
-                (health.in_sync[member], health.is_recorded, health.filling) = (false, false, None);
+                (health.in_sync[member], health.is_recorded, health.resilvering) = (false, false, None);
             });
             let other = state.members[1 - member].path.display();
             let text = format!("SSD {path} was dropped from the pair: {why}");
@@ -295,7 +281,7 @@ impl ServedPair {
                 EventKind::Failure => tracing::error!(
                     "{text_of_both}: look at the SSD and the system log, then `lode device add` it again, or another one in its place"
                 ),
-                _ => tracing::warn!("{text_of_both} until `lode device add` brings one up to date"),
+                _ => tracing::warn!("{text_of_both} until `lode device add` resilvers one"),
             }
             self.note(kind, &text);
         } else {
@@ -392,10 +378,7 @@ impl ServedPair {
             return Err(MediaError::Gone);
         }
         let number = self.wait_for_turn(kind, &health);
-        let results = [0, 1].map(|member| {
-            let is_asked = health.in_sync[member] || health.filling == Some(member);
-            is_asked.then(|| self.run_on(member, kind))
-        });
+        let results = [0, 1].map(|member| health.uses(member).then(|| self.run_on(member, kind)));
         if let Some(number) = number {
             self.resilver().end_write(number);
             self.resilver_changed.notify_all();
@@ -422,7 +405,7 @@ impl ServedPair {
 
     /// Waits until nothing is copied where this writes. Gives the number under which that is noted.
     fn wait_for_turn(&self, kind: &CommandKind, health: &PairHealth) -> Option<u64> {
-        health.filling?;
+        health.resilvering?;
         let bytes = bytes_of(kind)?;
         let mut resilver = self.resilver();
         loop {
@@ -445,17 +428,6 @@ impl ServedPair {
                 device.write(PairLabel::DATA_START_BYTES + offset_bytes, &data.concat())
             }
             _ => flush_member(&mut device, &disks, self.limit),
-        }
-    }
-}
-
-/// The bytes of the pair that a command writes, if it does.
-pub(super) fn bytes_of(kind: &CommandKind) -> Option<Range<u64>> {
-    match kind {
-        CommandKind::Read { .. } | CommandKind::Flush => None,
-        kind => {
-            let (offset_bytes, length_bytes) = kind.range();
-            Some(offset_bytes..offset_bytes + length_bytes)
         }
     }
 }
@@ -484,9 +456,9 @@ mod tests {
     #[test]
     fn a_health_is_one_number() {
         for in_sync in [[true, true], [true, false], [false, true]] {
-            for filling in [None, Some(0), Some(1)] {
+            for resilvering in [None, Some(0), Some(1)] {
                 for (is_recorded, is_lost) in [(true, false), (false, false), (false, true)] {
-                    let health = PairHealth { in_sync, is_recorded, is_lost, filling };
+                    let health = PairHealth { in_sync, is_recorded, is_lost, resilvering };
                     assert_eq!(unpack(pack(&health, 77)), (health, 77));
                 }
             }

@@ -1,17 +1,16 @@
 //! One volume's commands to the pair: they become commands to its members, whose ends are told once it is known what they are worth.
-//! It must not know engines.
+//! What goes where and when is [`PairVolume`]'s; files and flushes are here. It must not know engines.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use lode_engine::command::{CommandKind, MediaError};
 use lode_format::VolumeTag;
 use lode_media::{Done, FileId, MediaFile, Payload};
-use lode_store::pair::{Fanout, Leg, MEMBERS, PairEnd, PairHealth, PairRead};
+use lode_store::pair::{DeviceChange, Followed, Leg, MEMBERS, PairCommand, PairEnd, PairRead, PairVolume};
 use lode_types::Bufs;
 
-use super::served::{Follower, ServedPair, bytes_of};
+use super::served::ServedPair;
 use crate::flushes::{Flushes, Verdict};
 
 /// What its shard's driver is to do with a member's file.
@@ -22,32 +21,16 @@ pub(crate) enum FileChange {
     Open(usize, MediaFile),
 }
 
-/// A command that waits for what is copied where it writes.
-struct Parked {
-    id: u64,
-    kind: CommandKind,
-    read: PairRead,
-}
-
 /// See the module's documentation.
 pub(crate) struct VolumePair {
     pair: Arc<ServedPair>,
-    fanout: Fanout,
-    /// What it goes by, and which version of it.
-    health: PairHealth,
-    version: u64,
+    volume: PairVolume,
     files: [Option<FileId>; MEMBERS],
-    /// A member's file was handed out to be opened.
-    opening: bool,
-    changes: VecDeque<FileChange>,
     /// Flushes of members, by their tokens.
     flushes: Flushes,
-    follower: Arc<Follower>,
-    /// Writes and flushes under way that no [`lode_store::pair::Resilver`] knows.
-    plain: usize,
-    /// Those that one knows, with their numbers there; flushes have none.
-    known: HashMap<u64, Option<u64>>,
-    parked: VecDeque<Parked>,
+    /// By which number the pair knows how far it has followed, and what it was told last.
+    follower: u64,
+    followed: Followed,
     /// Why a member failed last.
     failure: String,
 }
@@ -58,31 +41,17 @@ impl VolumePair {
         tag: VolumeTag,
         open: impl FnMut(MediaFile) -> FileId,
     ) -> VolumePair {
+        // Before it is known what it goes by, so that nothing comes in the place of what it opens.
         let follower = pair.follow();
         let (health, version) = pair.health();
         let mut open = open;
-        let in_use = |member: usize| health.in_sync[member] || health.filling == Some(member);
-        let files = [0, 1].map(|member| pair.file(member).filter(|_| in_use(member)).map(&mut open));
+        let files = [0, 1].map(|member| pair.file(member).filter(|_| health.uses(member)).map(&mut open));
         let flushes = Flushes::new([0, 1].map(|member| pair.disks_of(member)).into());
         // Ticks are seconds.
-        let fanout = Fanout::new(tag, pair.limit().as_secs());
-        follower.adopted.store(version, Ordering::SeqCst);
-        follower.drained.store(version, Ordering::SeqCst);
-        VolumePair {
-            pair,
-            fanout,
-            health,
-            version,
-            files,
-            opening: false,
-            changes: VecDeque::new(),
-            flushes,
-            follower,
-            plain: 0,
-            known: HashMap::new(),
-            parked: VecDeque::new(),
-            failure: String::new(),
-        }
+        let volume = PairVolume::new(tag, pair.limit().as_secs(), health, version);
+        let followed = volume.followed();
+        pair.followers().note(follower, followed);
+        VolumePair { pair, volume, files, flushes, follower, followed, failure: String::new() }
     }
 
     /// The files that its commands go to.
@@ -92,7 +61,7 @@ impl VolumePair {
 
     /// Blocks that were written again on a member on which they were damaged.
     pub(crate) fn healed(&self) -> u64 {
-        self.fanout.healed()
+        self.volume.healed()
     }
 
     /// Why a member failed last.
@@ -102,33 +71,22 @@ impl VolumePair {
 
     /// Takes a command to the pair.
     pub(crate) fn begin(&mut self, id: u64, kind: CommandKind, read: PairRead) {
-        if matches!(kind, CommandKind::Read { .. }) {
-            return self.fanout.begin(id, kind, read, &self.health);
+        self.begin_command(PairCommand { id, kind, read });
+    }
+
+    fn begin_command(&mut self, command: PairCommand) {
+        let needs_it = self.volume.needs_resilver(&command.kind);
+        let mut resilver = needs_it.then(|| self.pair.resilver());
+        if !self.volume.begin(command, resilver.as_deref_mut()) {
+            // Under the lock: whoever copies looks for it after that.
+            self.pair.somebody_waits.store(true, Ordering::SeqCst);
         }
-        if self.health.filling.is_none() {
-            self.plain += 1;
-            return self.fanout.begin(id, kind, read, &self.health);
-        }
-        let number = match bytes_of(&kind) {
-            None => None,
-            Some(bytes) => {
-                let mut resilver = self.pair.resilver();
-                let number = resilver.begin_write(bytes);
-                if number.is_none() {
-                    self.pair.somebody_waits.store(true, Ordering::SeqCst);
-                    return self.parked.push_back(Parked { id, kind, read });
-                }
-                number
-            }
-        };
-        self.known.insert(id, number);
-        self.fanout.begin(id, kind, read, &self.health);
     }
 
     /// The next command to a member: its token, its file, and what is to be done there.
     pub(crate) fn next_leg(&mut self) -> Option<(u64, FileId, CommandKind)> {
         loop {
-            let Leg { token, member, kind } = self.fanout.next_leg()?;
+            let Leg { token, member, kind } = self.volume.next_leg()?;
             let Some(file) = self.files[member] else {
                 self.leg_failed(token, "it is closed");
                 continue;
@@ -168,9 +126,9 @@ impl VolumePair {
     }
 
     fn end_leg(&mut self, token: u64, result: Result<(), MediaError>, bufs: Bufs) {
-        if let Some(member) = self.fanout.leg_ended(token, result, bufs, &self.health) {
+        if let Some(member) = self.volume.leg_ended(token, result, bufs) {
             self.pair.drop_member(member, &self.failure);
-            self.adopt();
+            self.follow();
         }
     }
 
@@ -188,15 +146,13 @@ impl VolumePair {
 
     /// Nothing is acknowledged here any more, so that nobody has to wait for it.
     fn retire(&mut self) {
-        self.forget_known();
-        self.follower.adopted.store(u64::MAX, Ordering::SeqCst);
-        self.follower.drained.store(u64::MAX, Ordering::SeqCst);
+        self.forget_writes();
+        self.pair.followers().note(self.follower, Followed::RETIRED);
     }
 
-    fn forget_known(&mut self) {
-        for number in self.known.drain().filter_map(|(_, number)| number) {
-            self.pair.resilver().end_write(number);
-        }
+    fn forget_writes(&mut self) {
+        let pair = &self.pair;
+        self.volume.retire(|number| pair.resilver().end_write(number));
     }
 
     /// Takes over what is known by now: of flushes beside others, and of the pair.
@@ -204,102 +160,89 @@ impl VolumePair {
         while let Some((token, verdict)) = self.flushes.next_decided() {
             self.flush_decided(token, verdict);
         }
-        for member in (0..MEMBERS).filter(|&member| self.health.in_sync[member]) {
+        let in_sync = self.volume.health().in_sync;
+        for member in (0..MEMBERS).filter(|&member| in_sync[member]) {
             if self.flushes.has_failed(member) {
-                match self.health.in_sync == [true; MEMBERS] {
+                match in_sync == [true; MEMBERS] {
                     true => self.pair.drop_member(member, "a flush of it failed"),
                     false => self.pair.disks().fail_file(),
                 }
             }
         }
-        self.adopt();
-        for Parked { id, kind, read } in std::mem::take(&mut self.parked) {
-            self.begin(id, kind, read);
+        self.follow();
+        for command in self.volume.take_parked() {
+            self.begin_command(command);
         }
     }
 
     /// Goes by what is known of the pair from now on.
-    fn adopt(&mut self) {
+    fn follow(&mut self) {
         let (health, version) = self.pair.health();
-        if version == self.version {
-            return;
-        }
-        if let Some(member) = health.filling.filter(|&member| self.files[member].is_none()) {
-            // Not before commands can go there.
-            if let Some(file) = self.pair.file(member).filter(|_| !self.opening) {
-                self.opening = true;
-                self.changes.push_back(FileChange::Open(member, file));
-            }
-            return;
-        }
-        (self.health, self.version) = (health, version);
-        for member in 0..MEMBERS {
-            if !health.in_sync[member] && health.filling != Some(member) {
-                self.fanout.give_up(member, &health);
-                // Another device may come in its place.
-                self.changes
-                    .retain(|change| !matches!(change, FileChange::Open(opens, _) if *opens == member));
-                self.opening = false;
-                self.changes.extend(self.files[member].take().map(FileChange::Close));
-            }
-        }
-        self.follower.adopted.store(version, Ordering::SeqCst);
-        self.note_drained();
+        self.volume.follow(health, version);
+        self.tell_followed();
     }
 
-    fn note_drained(&self) {
-        if self.plain == 0 {
-            self.follower.drained.store(self.version, Ordering::SeqCst);
+    fn tell_followed(&mut self) {
+        let followed = self.volume.followed();
+        if followed != self.followed {
+            self.followed = followed;
+            self.pair.followers().note(self.follower, followed);
         }
     }
 
     /// What is to be done with a file next.
     pub(crate) fn next_file_change(&mut self) -> Option<FileChange> {
-        self.changes.pop_front()
+        loop {
+            match self.volume.next_change()? {
+                DeviceChange::Close(member) => {
+                    if let Some(file) = self.files[member].take() {
+                        return Some(FileChange::Close(file));
+                    }
+                }
+                DeviceChange::Open(member) => match self.pair.file(member) {
+                    Some(file) => return Some(FileChange::Open(member, file)),
+                    // It was dropped again.
+                    None => self.volume.not_opened(),
+                },
+            }
+        }
     }
 
     /// A member's file is open.
     pub(crate) fn opened(&mut self, member: usize, file: FileId) {
-        self.opening = false;
         self.files[member] = Some(file);
         if let Some(disks) = self.pair.disks_of(member) {
             self.flushes.replace(member, disks);
         }
-        self.adopt();
+        self.volume.opened(member);
+        self.follow();
     }
 
     /// The end of a command to the pair, as far as it may be told.
     pub(crate) fn next_end(&mut self) -> Option<PairEnd> {
-        let end = self.fanout.next_end(&self.health)?;
-        if end.is_write {
-            match self.known.remove(&end.id) {
-                None => {
-                    self.plain -= 1;
-                    self.note_drained();
-                }
-                Some(None) => {}
-                Some(Some(number)) => {
-                    self.pair.resilver().end_write(number);
-                    self.pair.resilver_changed.notify_all();
-                }
-            }
-        }
+        let pair = &self.pair;
+        let end = self.volume.next_end(|number| {
+            pair.resilver().end_write(number);
+            pair.resilver_changed.notify_all();
+        })?;
+        self.tell_followed();
         Some(end)
     }
 
     /// About a second has gone by.
     pub(crate) fn tick(&mut self) {
-        if let Some(member) = self.fanout.tick(&self.health) {
+        if let Some(member) = self.volume.tick() {
             let why = format!("it has not answered for {} s", self.pair.limit().as_secs());
             self.pair.drop_member(member, &why);
         }
         self.pair.record();
-        self.adopt();
+        self.follow();
     }
 }
 
 impl Drop for VolumePair {
     fn drop(&mut self) {
-        self.forget_known();
+        self.forget_writes();
+        self.pair.followers().leave(self.follower);
     }
 }

@@ -6,13 +6,17 @@ use lode_store::{Attached, Store, StoreError, StoreView, SyncDevice};
 use lode_types::Bufs;
 
 use super::{Held, Pending, World, is_metadata};
+use crate::disk::Access;
 use crate::model::SECTOR;
-use crate::pair::SimPair;
+use crate::pair::{SimPair, To};
 use crate::rot::rot;
+
+/// Bytes of a page.
+const PAGE: u64 = lode_format::PAGE_BYTES as u64;
 
 impl World {
     /// Hands a command to its device. By chance that is through with a flush long before it says so.
-    pub(super) fn send(&mut self, command: Command, member: Option<usize>) -> Pending {
+    pub(super) fn send(&mut self, command: Command, member: Option<To>) -> Pending {
         self.note_in_digest(&command);
         self.check_owner(&command);
         self.check_bad_places(&command);
@@ -24,7 +28,7 @@ impl World {
         Pending { command, member, mark, ticket, flushed }
     }
 
-    fn flush(&mut self, command: &Command, member: Option<usize>, mark: u64) -> Result<(), MediaError> {
+    fn flush(&mut self, command: &Command, member: Option<To>, mark: u64) -> Result<(), MediaError> {
         let error = self.fails(command, member);
         let disk = self.disk(command.device, member);
         match error {
@@ -35,9 +39,17 @@ impl World {
         error.map_or(Ok(()), Err)
     }
 
-    fn fails(&mut self, command: &Command, member: Option<usize>) -> Option<MediaError> {
+    fn fails(&mut self, command: &Command, member: Option<To>) -> Option<MediaError> {
         if self.is_gone(command.device, member) {
             return Some(MediaError::Gone);
+        }
+        let access = match command.kind {
+            CommandKind::Read { .. } => Access::Read,
+            CommandKind::Flush => Access::Flush,
+            _ => Access::Write,
+        };
+        if self.disk(command.device, member).is_nth(access) {
+            return Some(MediaError::Io);
         }
         if !self.is_concerned(member, self.faults.only_member) {
             return None;
@@ -62,7 +74,7 @@ impl World {
     }
 
     /// A write that failed may have reached any of its sectors.
-    fn apply_in_part(&mut self, command: &Command, member: Option<usize>) {
+    fn apply_in_part(&mut self, command: &Command, member: Option<To>) {
         let CommandKind::Write { offset_bytes, data } = &command.kind else { return };
         let offset_bytes = self.start_of(command.device) + offset_bytes;
         for (i, sector) in data.concat().chunks(SECTOR).enumerate() {
@@ -73,7 +85,7 @@ impl World {
     }
 
     /// The end of a command, unless it is that of a flush of which nobody knows yet what it is worth.
-    pub(super) fn carry_out(&mut self, pending: Pending) -> Option<(Completion, Option<usize>)> {
+    pub(super) fn carry_out(&mut self, pending: Pending) -> Option<(Completion, Option<To>)> {
         let Pending { command, member, mark, ticket, flushed } = pending;
         let (id, device) = (command.id, command.device);
         if let Some(ticket) = ticket {
@@ -92,7 +104,9 @@ impl World {
             return Some((Completion { id, result: Err(error), bufs }, member));
         }
         self.check_owner(&command);
-        self.apply(&command, member);
+        if !self.goes_astray(&command, member) {
+            self.apply(&command, member);
+        }
         let start = self.start_of(device);
         let disk = self.disk(device, member);
         let mut filled = Bufs::new();
@@ -146,8 +160,40 @@ impl World {
         self.complaint.take().map_or(Ok(()), Err)
     }
 
+    /// By chance a write of blocks to the SSD goes to other ones there.
+    fn goes_astray(&mut self, command: &Command, member: Option<To>) -> bool {
+        let percent = self.faults.ssd_misdirected;
+        let CommandKind::Write { offset_bytes, data } = &command.kind else { return false };
+        let is_data = command.device == DeviceId::Ssd && !is_metadata(&data[0]);
+        if percent == 0 || !is_data || !self.is_concerned(member, self.faults.only_member) {
+            return false;
+        }
+        if !self.rng.chance(percent) {
+            return false;
+        }
+        let bytes = data.concat();
+        let pages = (bytes.len() as u64).div_ceil(PAGE);
+        let Some(at) = self.some_data(member, pages).filter(|at| at != offset_bytes) else { return false };
+        self.disk(DeviceId::Ssd, member).put(at, &bytes);
+        self.misdirected += 1;
+        true
+    }
+
+    /// Where on an SSD so many pages of data lie together, by chance; none where that is not easily found.
+    fn some_data(&mut self, member: Option<To>, pages: u64) -> Option<u64> {
+        const TRIES: usize = 100;
+        let last = (self.shared_disk(DeviceId::Ssd, member).size_bytes() / PAGE).checked_sub(pages)?;
+        let picks: Vec<u64> = (0..TRIES).map(|_| self.rng.below(last + 1) * PAGE).collect();
+        let is_data = |at: u64| {
+            let mut bytes = [0; PAGE as usize];
+            self.shared_disk(DeviceId::Ssd, member).peek(at, &mut bytes);
+            !is_metadata(&bytes) && bytes.iter().any(|&byte| byte != 0)
+        };
+        picks.into_iter().find(|&at| (0..pages).all(|page| is_data(at + page * PAGE)))
+    }
+
     /// What a command changes on its device. A trim does something or does not.
-    pub(super) fn apply(&mut self, command: &Command, member: Option<usize>) {
+    pub(super) fn apply(&mut self, command: &Command, member: Option<To>) {
         if matches!(command.kind, CommandKind::Trim { .. }) && self.rng.chance(50) {
             return;
         }
@@ -166,17 +212,21 @@ impl World {
     }
 
     /// Whether what happens to `only` of a pair happens to this member: while the other one has everything, too.
-    pub(super) fn is_concerned(&self, member: Option<usize>, only: Option<usize>) -> bool {
-        let (Some(member), Some(only), Some(pair)) = (member, only, &self.pair) else { return true };
-        member == only && pair.health.in_sync[1 - member]
+    pub(super) fn is_concerned(&self, member: Option<To>, only: Option<usize>) -> bool {
+        let (Some(To { member, is_gone }), Some(only), Some(pair)) = (member, only, &self.pair) else {
+            return true;
+        };
+        // One that was resilvered has everything when its labels say so.
+        let is_alone = !pair.health.in_sync[1 - member] || pair.is_resilvering();
+        member == only && !is_gone && !is_alone
     }
 
     /// The next command to a device, and of a pair to which member.
-    pub(super) fn next_command(&mut self) -> Option<(Command, Option<usize>)> {
+    pub(super) fn next_command(&mut self) -> Option<(Command, Option<To>)> {
         let Some(pair) = &mut self.pair else { return Some((self.engine.next_command()?, None)) };
         loop {
-            if let Some((leg, member)) = pair.next_leg() {
-                return Some((leg, Some(member)));
+            if let Some((leg, to)) = pair.next_leg() {
+                return Some((leg, Some(to)));
             }
             match self.engine.next_command()? {
                 command if command.device == DeviceId::Ssd => pair.begin(command),
@@ -186,14 +236,15 @@ impl World {
     }
 
     /// A device has finished something.
-    pub(super) fn completed(&mut self, completion: Completion, member: Option<usize>) {
+    pub(super) fn completed(&mut self, completion: Completion, member: Option<To>) {
         match (&mut self.pair, member) {
             (Some(pair), Some(_)) => pair.leg_ended(completion.id, completion.result, completion.bufs),
             _ => self.engine.complete(completion),
         }
     }
 
-    /// What the pair goes on with by itself: a label on its way, and the ends of commands that waited for it.
+    /// What the pair goes on with by itself: a label on its way, what the volume has not followed yet, a resilver, and the ends of
+    /// commands that waited for any of them.
     pub(super) fn pair_step(&mut self) {
         const CHANCE: u64 = 20;
         let is_alone = self.due.is_empty() && self.held.is_empty();
@@ -201,11 +252,14 @@ impl World {
         while pair.is_recording() && (is_alone || self.rng.chance(CHANCE)) {
             pair.record(&mut self.ssd);
         }
+        if pair.has_news() && (is_alone || self.rng.chance(CHANCE)) {
+            pair.follow();
+        }
         loop {
             let has_to = |pair: &SimPair| is_alone && pair.somebody_waits();
-            while pair.is_filling()
+            while pair.is_resilvering()
                 && (has_to(pair) || self.rng.chance(CHANCE))
-                && pair.fill_step(&mut self.ssd)
+                && pair.resilver_step(&mut self.ssd)
             {}
             let Some(PairEnd { id, result, bufs, .. }) = pair.next_end() else { break };
             self.engine.complete(Completion { id, result, bufs });
@@ -222,13 +276,53 @@ impl World {
         !self.due.is_empty() || !self.pair.as_ref().is_some_and(|pair| pair.is_waited_for())
     }
 
-    /// Has a member that is brought up to date be so, as far as nothing under way keeps it from that.
-    pub(super) fn fill_pair(&mut self) {
+    /// Has a resilver come to its end, as far as nothing under way keeps it from that.
+    pub(super) fn resilver_pair(&mut self) {
         if let Some(pair) = &mut self.pair
             && self.due.is_empty()
         {
-            while pair.is_filling() && pair.fill_step(&mut self.ssd) {}
+            pair.follow();
+            while pair.is_resilvering() && pair.resilver_step(&mut self.ssd) {
+                pair.follow();
+            }
         }
+    }
+
+    /// An operator takes a member out, or puts another device in the place of one that is out.
+    pub(crate) fn change_members(&mut self) {
+        // The one that is left is one to which nothing happens.
+        let failing = self.faults.only_member.or(self.faults.hanging_member);
+        match self.pair.as_ref().map(|pair| pair.health.in_sync) {
+            None => {}
+            Some([true, true]) => {
+                let member = failing.unwrap_or_else(|| self.rng.below(MEMBERS as u64) as usize);
+                self.take_member_out(member);
+            }
+            Some(_) => self.replace_member(),
+        }
+    }
+
+    /// An operator takes a member out. The volume follows later.
+    pub fn take_member_out(&mut self, member: usize) {
+        self.pair.iter_mut().for_each(|pair| pair.drop_member(member));
+    }
+
+    /// An operator puts another device in the place of the member that is out, if that is known durably and nothing else goes on.
+    pub fn replace_member(&mut self) {
+        let Some(pair) = &mut self.pair else { return };
+        let Some(member) = pair.replaceable() else { return };
+        let (here, gone) = (To { member, is_gone: false }, To { member, is_gone: true });
+        let is_busy = |to: Option<To>| to == Some(gone);
+        if self.pending.values().any(|one| is_busy(one.member))
+            || self.held.iter().any(|one| is_busy(one.member))
+        {
+            // One device after the other.
+            return;
+        }
+        pair.replace_online(&mut self.ssd, member);
+        let goes_with_it = |to: &mut Option<To>| *to = if *to == Some(here) { Some(gone) } else { *to };
+        self.pending.values_mut().for_each(|one| goes_with_it(&mut one.member));
+        self.held.iter_mut().for_each(|one| goes_with_it(&mut one.member));
     }
 
     /// A flush that failed for one has failed for all: the member is dropped, or the SSD has failed.
@@ -261,10 +355,10 @@ impl World {
         may_go
     }
 
-    /// By chance one of the pair that is missing or behind is brought up to date while the next run has traffic.
-    pub(crate) fn fill_by_chance(&mut self) {
+    /// By chance one of the pair that is missing or behind is resilvered while the next run has traffic.
+    pub(crate) fn resilver_by_chance(&mut self) {
         if let Some(pair) = &mut self.pair {
-            pair.fills = self.rng.chance(50);
+            pair.resilvers = self.rng.chance(50);
         }
     }
 
@@ -275,23 +369,12 @@ impl World {
 
     /// Flips one bit in each of so many blocks of data on the SSD.
     pub fn damage(&mut self, blocks: u32) {
+        // Of a pair always the same one: a block that is damaged on both is lost.
+        let victim = self.pair.as_ref().map(|pair| To { member: pair.victim, is_gone: false });
         for _ in 0..blocks {
-            const PAGE: u64 = lode_format::PAGE_BYTES as u64;
-            const TRIES: usize = 100;
-            let pages = self.ssd.size_bytes() / PAGE;
-            // Of a pair always the same one: a block that is damaged on both is lost.
-            let victim = self.pair.as_ref().map_or(0, |pair| pair.victim);
-            let picks: Vec<u64> = (0..TRIES).map(|_| self.rng.below(pages) * PAGE).collect();
-            let is_data = |&at: &u64| {
-                let mut bytes = [0; PAGE as usize];
-                let member = self.pair.is_some().then_some(victim);
-                self.shared_disk(DeviceId::Ssd, member).peek(at, &mut bytes);
-                !is_metadata(&bytes) && bytes.iter().any(|&byte| byte != 0)
-            };
-            if let Some(at) = picks.into_iter().find(is_data) {
+            if let Some(at) = self.some_data(victim, 1) {
                 let (byte, bit) = (self.rng.below(PAGE), self.rng.below(8) as u8);
-                let member = self.pair.is_some().then_some(victim);
-                self.disk(DeviceId::Ssd, member).flip_bit(at + byte, bit);
+                self.disk(DeviceId::Ssd, victim).flip_bit(at + byte, bit);
             }
         }
     }
@@ -341,7 +424,7 @@ impl World {
         let mut store = Store::begin(&mut device, view)?;
         let attached = store.attach(&mut device, &spec)?;
         let labels = *device.pair();
-        pair.begin_run(labels, attached.tag(), store.view().used_bytes());
+        pair.begin_run(labels, attached.tag(), store.into_directory().used_bytes());
         Ok(attached)
     }
 }

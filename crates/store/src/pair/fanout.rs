@@ -23,9 +23,15 @@ pub struct PairHealth {
     pub is_recorded: bool,
     /// They could not be made to: nothing is acknowledged any more.
     pub is_lost: bool,
-    /// This member does not have everything, and is being brought up to date: it gets whatever is written, and nothing waits for
-    /// what it fails.
-    pub filling: Option<usize>,
+    /// This member does not have everything, and is being resilvered: it gets whatever is written, and nothing waits for what it fails.
+    pub resilvering: Option<usize>,
+}
+
+impl PairHealth {
+    /// Whether anything is sent to this member.
+    pub fn uses(&self, member: usize) -> bool {
+        self.in_sync[member] || self.resilvering == Some(member)
+    }
 }
 
 /// What a read of blocks is to find: block and checksum of each of its buffers. Without them whatever can be read is right.
@@ -156,8 +162,8 @@ impl Fanout {
                 self.send(command, member, CommandKind::Read { offset_bytes, bufs });
             }
             kind => {
-                let filling = health.filling.filter(|_| !planted("writes-pass-the-resilver"));
-                for member in members(health).chain(filling) {
+                let resilvering = health.resilvering.filter(|_| !planted("writes-pass-the-resilver"));
+                for member in members(health).chain(resilvering) {
                     joint.legs_left += 1;
                     joint.asked[member] = true;
                     self.send(command, member, copy_of(&kind));
@@ -241,15 +247,16 @@ impl Fanout {
             self.ended.push_back(Ended { end, lacks: None });
             return None;
         }
-        // Who was not asked was brought up to date since, with what was written before.
+        // Who was not asked was resilvered since, with what was written before.
         let lacks_it = |member: &usize| joint.asked[*member] && !joint.took[*member];
         let lacks = members(health).find(lacks_it);
         let is_taken = members(health).any(|member| joint.took[member]);
         let result = if is_taken { Ok(()) } else { Err(joint.error.unwrap_or(MediaError::Gone)) };
-        let lacks = lacks.filter(|_| is_taken);
+        // One that is resilvered may be the last that has everything when this is told.
+        let lacks = lacks.filter(|_| is_taken).or(health.resilvering.filter(lacks_it));
         let end = PairEnd { id: joint.id, result, bufs: Bufs::new(), is_write };
         self.ended.push_back(Ended { end, lacks });
-        lacks.or(health.filling.filter(lacks_it))
+        lacks
     }
 
     /// A member was read for this command, or could not be.
@@ -352,7 +359,7 @@ impl Fanout {
         };
         let member = self.under_way.values().find(|leg| overdue(leg))?.member;
         self.give_up(member, health);
-        (health.in_sync[member] || health.filling == Some(member)).then_some(member)
+        health.uses(member).then_some(member)
     }
 
     /// A member is not waited for any more: it was dropped, or is about to be. What it was asked for has failed there.
@@ -362,6 +369,10 @@ impl Fanout {
         tokens.sort_unstable();
         for token in tokens {
             _ = self.leg_ended(token, Err(MediaError::Gone), Bufs::new(), health);
+        }
+        if !health.uses(member) {
+            // Another device that comes in its place is not to blame for what this one lacks.
+            self.commands.values_mut().for_each(|joint| joint.asked[member] = false);
         }
     }
 

@@ -2,19 +2,24 @@
 //! device. A member that fails is dropped: the other one says so durably in its label before anything is acknowledged that the
 //! dropped one lacks. What is damaged on one member is read from the other one and written again.
 //!
-//! [`Pair`] is what labels say, [`PairDevice`] the pair as starts see it, one step after the other, and [`Fanout`] while volumes are
-//! served: commands to the pair become commands to its members. Meanwhile [`Resilver`] brings a member up to date. None of them must
-//! know what volumes put there.
+//! [`Pair`] is what labels say, [`PairDevice`] the pair as starts see it, one step after the other. While volumes are served each has
+//! a [`PairVolume`], whose [`Fanout`] makes commands to members of those to the pair, and [`Followers`] knows how far they have
+//! followed changes of the pair. Meanwhile [`Resilver`] says what is copied to a member that lacks something. None of them must know
+//! what volumes put there.
 
 mod device;
 mod fanout;
+mod followers;
 mod members;
 mod resilver;
+mod volume;
 
 pub use device::PairDevice;
 pub use fanout::{Fanout, Leg, PairEnd, PairHealth, PairRead};
+pub use followers::{Followed, Followers};
 pub use members::{Pair, erase_label, probe_pair, write_label};
-pub use resilver::Resilver;
+pub use resilver::{Resilver, read_part, write_part};
+pub use volume::{DeviceChange, PairCommand, PairVolume, bytes_of};
 
 use lode_format::PairLabel;
 

@@ -1,4 +1,4 @@
-//! Bringing a member up to date while volumes are served: which parts of the pair are still to be copied to it, and that no write
+//! The resilver of a member while volumes are served: which parts of the pair are still to be copied to it, and that no write
 //! meets the part which is being copied. It must not know devices, threads, or who writes.
 //!
 //! Whatever is written meanwhile goes to both members. A write that overlaps the part under way waits, and a part is copied when no
@@ -8,7 +8,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use hashbrown::HashMap;
-use lode_types::planted;
+use lode_format::PairLabel;
+use lode_types::{MediaError, planted};
+
+use crate::device::SyncDevice;
 
 /// Bytes of a part: as long as they are copied, writes to them wait.
 const PART_BYTES: u64 = 512 << 10;
@@ -86,6 +89,28 @@ impl Resilver {
     pub fn progress(&self) -> (u64, u64) {
         (self.copied_bytes, self.total_bytes)
     }
+}
+
+/// What a member that has everything has of a part.
+///
+/// # Errors
+/// Those of the device.
+pub fn read_part(device: &mut dyn SyncDevice, part: &Range<u64>) -> Result<Vec<u8>, MediaError> {
+    let mut bytes = vec![0; (part.end - part.start) as usize];
+    device.read(PairLabel::DATA_START_BYTES + part.start, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Has the member that is resilvered have these bytes of a part. They are written also where it seems to have them: a flush of it may
+/// have failed before, and what can be read then is only durable when it has been written again.
+///
+/// # Errors
+/// Those of the device.
+pub fn write_part(device: &mut dyn SyncDevice, part: &Range<u64>, bytes: &[u8]) -> Result<(), MediaError> {
+    if planted("resilver-spares-what-is-equal") && read_part(device, part).is_ok_and(|there| there == bytes) {
+        return Ok(());
+    }
+    device.write(PairLabel::DATA_START_BYTES + part.start, bytes)
 }
 
 fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {

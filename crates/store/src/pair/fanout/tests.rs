@@ -3,7 +3,7 @@ use lode_types::Bytes;
 use super::*;
 
 const WELL: PairHealth =
-    PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, filling: None };
+    PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, resilvering: None };
 const TAG: VolumeTag = VolumeTag(5);
 const BLOCK: usize = 4096;
 const MOST_TICKS: u64 = 3;
@@ -79,7 +79,8 @@ fn what_a_member_lacks_is_told_when_its_label_says_so() {
     assert_eq!(fanout.leg_ended(legs[0].token, Err(MediaError::Io), Bufs::new(), &WELL), None);
     assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &WELL), Some(0));
     assert!(fanout.next_end(&WELL).is_none(), "nobody was told that the first one lacks it");
-    let dropped = PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false, filling: None };
+    let dropped =
+        PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false, resilvering: None };
     assert!(fanout.next_end(&dropped).is_none(), "the label does not say so");
     // Nor is anything else acknowledged that it lacks.
     fanout.begin(4, CommandKind::Flush, PairRead::default(), &dropped);
@@ -91,6 +92,37 @@ fn what_a_member_lacks_is_told_when_its_label_says_so() {
     let told: Vec<_> =
         std::iter::from_fn(|| fanout.next_end(&recorded)).map(|end| (end.id, end.result)).collect();
     assert_eq!(told, [(3, Ok(())), (4, Ok(()))]);
+}
+
+/// It counts by the time its failure is known, and the other one, which took the write, was dropped.
+#[test]
+fn what_the_last_member_lacks_since_it_was_resilvered_has_failed() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let resilvering = PairHealth { in_sync: [true, false], resilvering: Some(1), ..WELL };
+    fanout.begin(3, CommandKind::Flush, PairRead::default(), &resilvering);
+    let legs: Vec<_> = std::iter::from_fn(|| fanout.next_leg()).collect();
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), Some(1));
+    let alone = PairHealth { in_sync: [false, true], ..WELL };
+    assert_eq!(fanout.next_end(&alone).map(|end| end.result), Some(Err(MediaError::Gone)));
+    // While it does not count, nobody waits for what it lacks.
+    fanout.begin(4, CommandKind::Flush, PairRead::default(), &resilvering);
+    let legs: Vec<_> = std::iter::from_fn(|| fanout.next_leg()).collect();
+    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), Some(1));
+    assert_eq!(fanout.next_end(&resilvering).map(|end| end.result), Some(Ok(())));
+}
+
+/// A write that is slow on the other member ends when another device is there already.
+#[test]
+fn a_device_is_not_dropped_for_what_the_one_before_it_lacks() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let legs = write(&mut fanout, 3);
+    let dropped = PairHealth { in_sync: [true, false], ..WELL };
+    fanout.give_up(1, &dropped);
+    let resilvering = PairHealth { resilvering: Some(1), ..dropped };
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.next_end(&resilvering).map(|end| end.result), Some(Ok(())));
 }
 
 #[test]
@@ -124,7 +156,8 @@ fn what_only_a_dropped_member_took_has_failed() {
     let legs = write(&mut fanout, 3);
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &WELL), None);
     assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &WELL), Some(1));
-    let dropped = PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false, filling: None };
+    let dropped =
+        PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false, resilvering: None };
     assert_eq!(fanout.next_end(&dropped).map(|end| end.result), Some(Err(MediaError::Gone)));
     assert!(fanout.is_idle());
 }
@@ -141,25 +174,25 @@ fn what_waits_for_a_member_that_is_given_up_is_not_sent() {
 
 #[test]
 fn a_member_that_is_being_filled_gets_all_writes_and_nothing_waits_for_it() {
-    let filling = PairHealth { in_sync: [true, false], filling: Some(1), ..WELL };
+    let resilvering = PairHealth { in_sync: [true, false], resilvering: Some(1), ..WELL };
     let mut fanout = Fanout::new(TAG, MOST_TICKS);
     let begin = |fanout: &mut Fanout, health: &PairHealth| {
         fanout.begin(3, CommandKind::write(8192, Bytes::from(block(1))), PairRead::default(), health);
         std::iter::from_fn(|| fanout.next_leg()).collect::<Vec<Leg>>()
     };
-    let legs = begin(&mut fanout, &filling);
+    let legs = begin(&mut fanout, &resilvering);
     assert_eq!(legs.iter().map(|leg| leg.member).collect::<Vec<_>>(), [0, 1]);
-    // It fails there: that ends the filling, and no write.
-    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &filling), None);
-    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &filling), Some(1));
-    assert_eq!(fanout.next_end(&filling).map(|end| end.result), Some(Ok(())));
+    // It fails there: that ends the resilvering, and no write.
+    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), Some(1));
+    assert_eq!(fanout.next_end(&resilvering).map(|end| end.result), Some(Ok(())));
     // What only the one that is being filled took has failed.
-    let legs = begin(&mut fanout, &filling);
-    assert_eq!(fanout.leg_ended(legs[0].token, Err(MediaError::Io), Bufs::new(), &filling), None);
-    assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &filling), None);
-    assert_eq!(fanout.next_end(&filling).map(|end| end.result), Some(Err(MediaError::Io)));
+    let legs = begin(&mut fanout, &resilvering);
+    assert_eq!(fanout.leg_ended(legs[0].token, Err(MediaError::Io), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.leg_ended(legs[1].token, Ok(()), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.next_end(&resilvering).map(|end| end.result), Some(Err(MediaError::Io)));
     // What was begun before it was filled is not waited for there when it has everything.
-    let alone = PairHealth { filling: None, ..filling };
+    let alone = PairHealth { resilvering: None, ..resilvering };
     let legs = begin(&mut fanout, &alone);
     assert_eq!(legs.len(), 1);
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &WELL), None);

@@ -1,4 +1,4 @@
-//! Bringing a member up to date while guests are served. Everything that is written goes to it from the beginning, and what was there
+//! The resilver of a member while guests are served. Everything that is written goes to it from the beginning, and what was there
 //! before is copied, part by part, as fast as the configuration allows. Only then it counts: first what it lacks from then on is told
 //! as of any member, then the labels say that it has everything. It must not know where a new member comes from.
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::SyncDevice;
-use lode_store::pair::{MEMBERS, write_label};
+use lode_store::pair::{MEMBERS, read_part, write_label, write_part};
 
 use super::device::MemberDevice;
 use super::served::{ServedPair, TICK, flush_member};
@@ -29,20 +29,20 @@ const SERVICE_ENDS: &str = "the service ends; it goes on with the next start";
 /// What is said where something else happens to the pair.
 const NOT_AT_REST: &str = "The pair is not at rest: see `lode device list` and the log, and try again";
 
-/// A member that is brought up to date, and which time that is.
+/// A member that is resilvered, and which time that is.
 #[derive(Clone, Copy)]
-struct Filled {
+struct Resilvered {
     member: usize,
-    fill: u64,
+    number: u64,
 }
 
 impl ServedPair {
-    /// Begins to bring a device up to date as the member that does not have everything. Its label says so already. `used` gives the
+    /// Begins to resilver a device as the member that does not have everything. Its label says so already. `used` gives the
     /// bytes of the pair that mean anything, when it is asked.
     ///
     /// # Errors
     /// In words, when there is no such member now.
-    pub(super) fn begin_fill(
+    pub(super) fn begin_resilver(
         self: &Arc<Self>,
         (path, file): (&Path, MediaFile),
         disks: DisksOf,
@@ -50,30 +50,30 @@ impl ServedPair {
     ) -> Result<(), String> {
         // A volume that has not followed yet may still send commands to a device that was this member before.
         let (_, before) = self.health();
-        if !self.all_have(before, |follower| &follower.adopted) {
+        if !self.wait_until(|followers| followers.may_replace(before)) {
             return Err(SERVICE_ENDS.to_owned());
         }
-        let member = self.may_fill()?;
+        let member = self.may_resilver()?;
         let mut state = self.state();
         if self.health().1 != before {
             return Err(NOT_AT_REST.to_owned());
         }
         let joins = &mut state.members[member];
         (joins.path, joins.file, joins.disks) = (path.to_path_buf(), Some(file), Some(disks));
-        (joins.why, joins.wants_fill) = (None, false);
-        state.fill += 1;
-        let fill = state.fill;
-        let version = self.set_health(&state, |health| health.filling = Some(member));
+        (joins.why, joins.wants_resilver) = (None, false);
+        state.resilver += 1;
+        let number = state.resilver;
+        let version = self.set_health(&state, |health| health.resilvering = Some(member));
         drop(state);
         self.tell_all();
         let pair = Arc::clone(self);
         let body = move || {
-            let done = guarded(|| pair.fill(Filled { member, fill }, version, used));
+            let done = guarded(|| pair.resilver_member(Resilvered { member, number }, version, used));
             let done = done.unwrap_or_else(|defect| Err(format!("a defect of the program: {defect}")));
             match done {
                 Ok(()) => {}
-                Err(why) if pair.is_closing() => tracing::info!("An SSD is not up to date: {why}"),
-                Err(why) if pair.state().fill == fill => pair.drop_member(member, &why),
+                Err(why) if pair.is_closing() => tracing::info!("An SSD is not resilvered: {why}"),
+                Err(why) if pair.state().resilver == number => pair.drop_member(member, &why),
                 // It was given up before, and said to be.
                 Err(_) => {}
             }
@@ -88,11 +88,11 @@ impl ServedPair {
         }
     }
 
-    /// The member that can be brought up to date.
+    /// The member that can be resilvered.
     ///
     /// # Errors
     /// In words, when there is none now.
-    pub(super) fn may_fill(&self) -> Result<usize, String> {
+    pub(super) fn may_resilver(&self) -> Result<usize, String> {
         let (health, _) = self.health();
         let member = (0..MEMBERS).find(|&member| !health.in_sync[member]);
         let Some(member) = member else {
@@ -100,41 +100,39 @@ impl ServedPair {
                 "Both SSDs of the pair are in use; take one out first (`lode device remove`)".to_owned()
             );
         };
-        if health.filling.is_some() {
-            return Err(
-                "An SSD is being brought up to date; `lode device list` shows how far that is".to_owned()
-            );
+        if health.resilvering.is_some() {
+            return Err("An SSD is being resilvered; `lode device list` shows how far that is".to_owned());
         }
         if health.is_recorded && !health.is_lost { Ok(member) } else { Err(NOT_AT_REST.to_owned()) }
     }
 
-    fn fill(
+    fn resilver_member(
         self: &Arc<Self>,
-        filled: Filled,
+        one: Resilvered,
         version: u64,
         used: impl FnOnce() -> Vec<Range<u64>>,
     ) -> Result<(), String> {
         // From then on all that is written goes there as well, and is known to the resilver.
-        if !self.all_have(version, |follower| &follower.drained) {
+        if !self.wait_until(|followers| followers.may_copy(version)) {
             return Err(SERVICE_ENDS.to_owned());
         }
-        let member = filled.member;
+        let member = one.member;
         let (path, began) = (self.state().members[member].path.display().to_string(), Instant::now());
         let used = used();
         let total: u64 = used.iter().map(|range| range.end - range.start).sum();
-        tracing::info!("SSD {path} is brought up to date: {} to compare and copy", Size(total));
-        self.note(EventKind::Setting, &format!("SSD {path} is being brought up to date"));
-        self.while_filled(filled, |pair| pair.resilver().begin(used))?;
+        tracing::info!("SSD {path} is resilvered: {} to copy", Size(total));
+        self.note(EventKind::Setting, &format!("SSD {path} is being resilvered"));
+        self.while_current(one, |pair| pair.resilver().begin(used))?;
         let device = |member: usize| {
             let file = self.file(member).ok_or_else(|| "an SSD was closed".to_owned())?;
             Ok::<_, String>(MemberDevice::new(file, self.limit()))
         };
         let (mut from, mut to) = (device(1 - member)?, device(member)?);
-        let (mut copied, mut written) = (0, 0);
-        while let Some(part) = self.next_part(filled)? {
-            written += copy(&mut from, &mut to, &part)?;
+        let mut copied = 0;
+        while let Some(part) = self.next_part(one)? {
+            copy(&mut from, &mut to, &part)?;
             copied += part.end - part.start;
-            self.while_filled(filled, |pair| pair.resilver().part_copied())?;
+            self.while_current(one, |pair| pair.resilver().part_copied())?;
             self.resilver_changed.notify_all();
             if self.somebody_waits.swap(false, Ordering::SeqCst) {
                 self.tell_all();
@@ -144,10 +142,9 @@ impl ServedPair {
         let disks = self.disks_of(member).ok_or("it was closed")?;
         flush_member(&mut to, &disks, self.limit())
             .map_err(|error| format!("a flush of it failed ({error:?})"))?;
-        self.count(filled, &mut from, &mut to)?;
+        self.count(one, &mut from, &mut to)?;
         let text = format!(
-            "SSD {path} is up to date: {} of {} were different, {:.0} s",
-            Size(written),
+            "SSD {path} has everything: {} were copied in {:.0} s",
             Size(total),
             began.elapsed().as_secs_f64()
         );
@@ -157,14 +154,14 @@ impl ServedPair {
     }
 
     /// The next part, when nobody writes to it.
-    fn next_part(&self, filled: Filled) -> Result<Option<Range<u64>>, String> {
-        let part = self.while_filled(filled, |pair| pair.resilver().next_part())?;
+    fn next_part(&self, one: Resilvered) -> Result<Option<Range<u64>>, String> {
+        let part = self.while_current(one, |pair| pair.resilver().next_part())?;
         let Some(part) = part else { return Ok(None) };
         loop {
             if self.is_closing() {
                 return Err(SERVICE_ENDS.to_owned());
             }
-            if self.while_filled(filled, |pair| pair.resilver().may_copy())? {
+            if self.while_current(one, |pair| pair.resilver().may_copy())? {
                 return Ok(Some(part));
             }
             let waited = self.resilver_changed.wait_timeout(self.resilver(), TICK);
@@ -173,9 +170,9 @@ impl ServedPair {
     }
 
     /// Does something unless the member was given up meanwhile, or another time has begun.
-    fn while_filled<T>(&self, filled: Filled, work: impl FnOnce(&ServedPair) -> T) -> Result<T, String> {
+    fn while_current<T>(&self, one: Resilvered, work: impl FnOnce(&ServedPair) -> T) -> Result<T, String> {
         let state = self.state();
-        let is_current = state.fill == filled.fill && self.health().0.filling == Some(filled.member);
+        let is_current = state.resilver == one.number && self.health().0.resilvering == Some(one.member);
         if is_current { Ok(work(self)) } else { Err("it was given up".to_owned()) }
     }
 
@@ -191,23 +188,27 @@ impl ServedPair {
     /// It has everything, durably: from now on it is waited for as for the other one. When everybody goes by that, the labels say so.
     fn count(
         self: &Arc<Self>,
-        Filled { member, fill }: Filled,
+        Resilvered { member, number }: Resilvered,
         from: &mut MemberDevice,
         to: &mut MemberDevice,
     ) -> Result<(), String> {
         let mut state = self.state();
-        if state.fill != fill || self.health().0.filling != Some(member) {
+        if state.resilver != number || self.health().0.resilvering != Some(member) {
             return Err("it was given up".to_owned());
         }
         state.labels = state.labels.with(member, to.size_bytes());
         state.counts = Some(member);
         let labels = state.labels;
         let version =
-            self.set_health(&state, |health| (health.in_sync[member], health.filling) = (true, None));
+            self.set_health(&state, |health| (health.in_sync[member], health.resilvering) = (true, None));
         drop(state);
         self.tell_all();
-        if !self.all_have(version, |follower| &follower.adopted) {
+        if !self.wait_until(|followers| followers.have_adopted(version)) {
             // The labels go on saying that it lacks something.
+            return Ok(());
+        }
+        if self.state().labels != labels {
+            // One was dropped again, and a later label says so.
             return Ok(());
         }
         write_label(to, &labels.label(member)).map_err(|error| error.to_string())?;
@@ -220,20 +221,14 @@ impl ServedPair {
     }
 }
 
-/// Has one member have what the other one has of these bytes. Says how many were written, for they were different.
-fn copy(from: &mut MemberDevice, to: &mut MemberDevice, part: &Range<u64>) -> Result<u64, String> {
+/// Has one member have what the other one has of these bytes.
+fn copy(from: &mut MemberDevice, to: &mut MemberDevice, part: &Range<u64>) -> Result<(), String> {
     let at = PairLabel::DATA_START_BYTES + part.start;
-    let [mut bytes, mut there] = [0, 0].map(|zero| vec![zero; (part.end - part.start) as usize]);
-    from.read(at, &mut bytes).map_err(|error| {
+    let bytes = read_part(from, part).map_err(|error| {
         format!(
-            "the other SSD cannot be read at byte {at} ({error:?}), so that nothing else can be brought up to date with it: `lode drain` \
-             what it holds, stop, and format a new pair"
+            "the other SSD cannot be read at byte {at} ({error:?}), so that nothing else can be resilvered from it: `lode drain` what it \
+             holds, stop, and format a new pair"
         )
     })?;
-    // What cannot be read there is written.
-    if to.read(at, &mut there).is_ok() && there == bytes {
-        return Ok(0);
-    }
-    to.write(at, &bytes).map_err(|error| format!("it cannot be written at byte {at} ({error:?})"))?;
-    Ok(bytes.len() as u64)
+    write_part(to, part, &bytes).map_err(|error| format!("it cannot be written at byte {at} ({error:?})"))
 }

@@ -1,0 +1,189 @@
+//! The resilver of a member of a pair while the volume is served, step by step, so that a crash may come between any two, and writes
+//! with it.
+
+use std::ops::Range;
+
+use lode_format::{DeviceLayout, PAGE_BYTES, PairLabel};
+use lode_store::SyncDevice;
+use lode_store::pair::{Followers, MEMBERS, Pair, Resilver, read_part, write_part};
+
+use crate::disk::SimDisk;
+
+/// How far a resilver is.
+#[derive(Debug, Default)]
+pub(crate) struct Resilvering {
+    pub(crate) resilver: Resilver,
+    step: Step,
+}
+
+/// What comes next.
+#[derive(Debug, Default)]
+enum Step {
+    #[default]
+    Nothing,
+    /// The label that says that it lacks something.
+    Label(usize),
+    /// Nobody sends anything to the device that was there, as of this change of the pair.
+    Replacing(u64),
+    /// What was begun before this change ends; none yet.
+    Draining(Option<u64>),
+    Next,
+    /// A part, once nobody writes to it.
+    Part(Range<u64>),
+    Copying(Range<u64>, Vec<u8>),
+    Flush,
+    /// Everybody goes by this change, with which it has everything; none yet.
+    Counted(Option<u64>, Pair, usize),
+    /// The labels that say that it has everything: so many writes and flushes of them are done.
+    Labels(Pair, usize, usize),
+}
+
+/// What a resilver has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It waits for something.
+    Waits,
+    On,
+    /// Everything goes to the member as well from now on.
+    Begun,
+    /// It cannot be copied.
+    Failed,
+    /// It has everything, and is waited for from now on.
+    Counts,
+    /// Labels of this generation say so.
+    Over(u64),
+}
+
+impl Resilvering {
+    /// The member failed.
+    pub(crate) fn give_up(&mut self) {
+        self.resilver.give_up();
+        self.step = Step::Nothing;
+    }
+
+    pub(crate) fn begin(&mut self, member: usize) {
+        self.step = Step::Label(member);
+    }
+
+    pub(crate) fn is_under_way(&self) -> bool {
+        !matches!(self.step, Step::Nothing)
+    }
+
+    /// It has begun with this change of the pair.
+    pub(crate) fn begun(&mut self, version: u64) {
+        self.step = Step::Draining(Some(version));
+    }
+
+    /// The member has everything with this change of the pair.
+    pub(crate) fn counted(&mut self, version: u64) {
+        if let Step::Counted(since, ..) = &mut self.step {
+            *since = Some(version);
+        }
+    }
+
+    /// Goes a step further. `labels` are those of the pair now, `used` the bytes of it that mean anything, and volumes have followed so
+    /// far of the changes up to `version`.
+    pub(crate) fn step(
+        &mut self,
+        disks: [&mut SimDisk; MEMBERS],
+        labels: &Pair,
+        used: &[Range<u64>],
+        (followers, version): (&Followers, u64),
+    ) -> Came {
+        let member = usize::from(labels.in_sync[0]);
+        match std::mem::take(&mut self.step) {
+            Step::Nothing => return Came::Waits,
+            Step::Label(member) => {
+                begin_label(disks[member], &labels.label(member));
+                self.step = Step::Replacing(version);
+            }
+            Step::Replacing(before) if !followers.may_replace(before) => {
+                self.step = Step::Replacing(before);
+                return Came::Waits;
+            }
+            Step::Replacing(before) => {
+                // Where something else has happened to the pair it is not begun.
+                assert_eq!(before, version, "nobody drops the last member");
+                self.step = Step::Draining(None);
+                return Came::Begun;
+            }
+            Step::Draining(Some(since)) if followers.may_copy(since) => {
+                self.resilver.begin(used.to_vec());
+                self.step = Step::Next;
+            }
+            Step::Draining(since) => {
+                self.step = Step::Draining(since);
+                return Came::Waits;
+            }
+            Step::Next => {
+                self.step = self.resilver.next_part().map_or(Step::Flush, Step::Part);
+            }
+            Step::Part(part) if !self.resilver.may_copy() => {
+                self.step = Step::Part(part);
+                return Came::Waits;
+            }
+            Step::Part(part) => {
+                let Ok(bytes) = read_part(disks[1 - member], &part) else { return Came::Failed };
+                self.step = Step::Copying(part, bytes);
+            }
+            Step::Copying(part, bytes) => {
+                if write_part(disks[member], &part, &bytes).is_err() {
+                    return Came::Failed;
+                }
+                self.resilver.part_copied();
+                self.step = Step::Next;
+            }
+            Step::Flush => {
+                let disk = &mut *disks[member];
+                disk.settle(disk.flush_mark());
+                self.step = Step::Counted(None, labels.with(member, disk.size_bytes()), member);
+                return Came::Counts;
+            }
+            Step::Counted(since, said, member) => {
+                if since.is_none_or(|since| !followers.have_adopted(since)) {
+                    self.step = Step::Counted(since, said, member);
+                    return Came::Waits;
+                }
+                // Where one was dropped again, a later label says so.
+                if said == *labels {
+                    self.step = Step::Labels(said, member, 0);
+                }
+            }
+            Step::Labels(said, member, done) => return self.write_label(disks, said, member, done),
+        }
+        Came::On
+    }
+
+    /// One write or flush of the labels that say that it has everything: its own first.
+    fn write_label(
+        &mut self,
+        disks: [&mut SimDisk; MEMBERS],
+        said: Pair,
+        member: usize,
+        done: usize,
+    ) -> Came {
+        let at = if done < 2 { member } else { 1 - member };
+        let disk = &mut *disks[at];
+        match done % 2 {
+            0 => put_label(disk, &said.label(at)),
+            _ => disk.settle(disk.flush_mark()),
+        }
+        if done == 3 {
+            return Came::Over(said.generation);
+        }
+        self.step = Step::Labels(said, member, done + 1);
+        Came::On
+    }
+}
+
+/// Has a device say durably that it is a member, and nothing of before.
+fn begin_label(disk: &mut SimDisk, label: &PairLabel) {
+    (0..2).for_each(|copy| disk.put(DeviceLayout::superblock(copy), &[0; PAGE_BYTES]));
+    disk.settle(disk.flush_mark());
+    put_label(disk, &PairLabel { device_bytes: disk.size_bytes(), ..*label });
+    disk.settle(disk.flush_mark());
+}
+
+fn put_label(disk: &mut SimDisk, label: &PairLabel) {
+    disk.put(DeviceLayout::superblock(label.copy()), &label.encode()[..]);
+}
