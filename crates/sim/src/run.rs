@@ -193,11 +193,14 @@ impl std::ops::AddAssign for RunCounts {
         self.unreadable += other.unreadable;
         self.in_order += other.in_order;
         self.ssds_lost += other.ssds_lost;
+        self.misdirected += other.misdirected;
+        self.clock_jumps += other.clock_jumps;
         self.rotten += other.rotten;
         self.damaged += other.damaged;
         self.healed += other.healed;
         self.members_dropped += other.members_dropped;
-        self.members_filled += other.members_filled;
+        self.members_resilvered += other.members_resilvered;
+        self.members_replaced += other.members_replaced;
         self.ssd_errors += other.ssd_errors;
         self.read_ssd_errors += other.read_ssd_errors;
         self.mirrored += other.mirrored;

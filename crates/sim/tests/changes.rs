@@ -5,7 +5,7 @@ use lode_engine::{Buf, GuestOp, GuestRequest};
 use lode_format::{DeviceLayout, Directory, PAGE_BYTES, TablePage};
 use lode_policy::{Quota, Tenant};
 use lode_sim::scenario::{BLOCK, machine, pattern, read};
-use lode_sim::{DirectHost, Machine, Rng, SimDisk, World};
+use lode_sim::{Access, DirectHost, Machine, Rng, SimDisk, World};
 use lode_store::{DirectoryOutput, Metadata, Output, SpaceDirectory, Store, StoreView, VolumeStore};
 
 const SSD_BYTES: u64 = 5 << 20;
@@ -44,18 +44,8 @@ fn check_older_copies(host: &DirectHost) {
     check_start(host, ssd, 1);
 }
 
-fn check_start(host: &DirectHost, mut ssd: SimDisk, seed: u64) {
-    let rng = &mut Rng::new(seed);
-    let mut store = Store::open(&mut ssd).unwrap();
-    let worlds = [0, 1].map(|at| {
-        let mut world = World::down(host.machines[at].clone(), seed);
-        world.backing = host.backing[at].after_power_cut(rng);
-        let places = store.view().places_of(&host.machines[at].name);
-        world.restart_on(host.machines[at].clone(), places, &mut store, &mut ssd).unwrap();
-        world
-    });
-    for (at, mut world) in worlds.into_iter().enumerate() {
-        world.ssd = ssd.clone();
+fn check_start(host: &DirectHost, ssd: SimDisk, seed: u64) {
+    for (at, mut world) in host.start_on(ssd, &mut Rng::new(seed)).into_iter().enumerate() {
         for block in 0..blocks_of(at) {
             let bytes = read(&mut world, block * BLOCK, BLOCK).unwrap();
             assert!(bytes == content(at, block), "block {block} of volume {at}");
@@ -108,11 +98,8 @@ fn content(volume: usize, block: u64) -> Vec<u8> {
     bytes
 }
 
-/// Both volumes are dirty and flushed when extents go from one to the other and back. The power fails after every single
-/// write to a device, and each time both guests find what they flushed. After a change either copy of directory and table
-/// pages says everything.
-#[test]
-fn g2_g4_a_power_cut_after_every_write_of_a_change() {
+/// Both volumes are dirty and flushed.
+fn dirty_host() -> DirectHost {
     let mut host = host("lru", &["write_policy=wb"], [Quota::new(0, 600), Quota::new(0, 100)]);
     for at in 0..2 {
         // What is written first leaves first, so that most of the rest lies in extents that are given up.
@@ -123,6 +110,52 @@ fn g2_g4_a_power_cut_after_every_write_of_a_change() {
         submit(&mut host, at, GuestOp::Flush);
     }
     assert_eq!((extents(&host), host.failed), ([3, 1], 0));
+    host
+}
+
+/// Extents go from one volume to the other and back, and the N-th read, write or flush of the SSD or of a disk fails on the way, for
+/// N = 1, 2, 3 and so on. A start after that, and one after a power cut, find what both guests flushed.
+#[test]
+fn g2_g4_g7_shares_that_change_with_every_single_failure() {
+    let mut failures = 0;
+    for (access, disk) in [Access::Read, Access::Write, Access::Flush]
+        .into_iter()
+        .flat_map(|access| [None, Some(0), Some(1)].map(|disk| (access, disk)))
+    {
+        for n in 0.. {
+            let mut host = dirty_host();
+            failing(&mut host, disk).fail_nth = Some((access, n));
+            for shares in [[180, 600], [600, 100]] {
+                (0..2).for_each(|at| host.engines[at].resize(Quota::new(0, shares[at])));
+                host.run(&mut |_| {});
+                (0..10).for_each(|_| host.tick(&mut |_| {}));
+            }
+            if failing(&mut host, disk).fail_nth.take().is_some() {
+                println!("{n} {access:?} of {disk:?}");
+                break;
+            }
+            failures += 1;
+            check_start(&host, host.ssd.clone(), n);
+            check_power_cut(&host, n);
+        }
+    }
+    assert!(failures > 100, "{failures}");
+}
+
+/// The SSD, or the disk of a volume.
+fn failing(host: &mut DirectHost, disk: Option<usize>) -> &mut SimDisk {
+    match disk {
+        None => &mut host.ssd,
+        Some(at) => &mut host.backing[at],
+    }
+}
+
+/// Both volumes are dirty and flushed when extents go from one to the other and back. The power fails after every single
+/// write to a device, and each time both guests find what they flushed. After a change either copy of directory and table
+/// pages says everything.
+#[test]
+fn g2_g4_a_power_cut_after_every_write_of_a_change() {
+    let mut host = dirty_host();
     let mut cuts = 0;
     for (shares, expected) in [([180, 600], [1, 3]), ([180, 100], [1, 1]), ([600, 100], [3, 1])] {
         let mut look = |host: &DirectHost| {

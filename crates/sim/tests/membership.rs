@@ -3,8 +3,8 @@
 use lode_engine::{MembershipEnd, MembershipRefusal, SpaceAnswer, SpaceBroker, SpaceRequest};
 use lode_format::VolumeTag;
 use lode_sim::scenario::{machine, plan, run_neighbours};
-use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World};
-use lode_store::{DirectoryOutput, MembershipChange, Store, StoreView};
+use lode_sim::{Access, Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World};
+use lode_store::{DirectoryOutput, MembershipChange, Store, StoreView, SyncDevice};
 
 /// Three volumes on one SSD that come and go, whose shares, names and schemes change, with each scheme in turn.
 fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
@@ -67,6 +67,19 @@ impl Cache {
         Cache { ssd, broker, machine, tag }
     }
 
+    /// Carries a change out as far as the SSD does not fail.
+    fn change_and_fail(&mut self, change: MembershipChange) -> Option<MembershipEnd> {
+        let number = self.broker.change_membership(change).unwrap();
+        while let Some(output) = self.broker.next_output() {
+            let done = match output {
+                DirectoryOutput::Write { offset_bytes, buf } => self.ssd.write(offset_bytes, buf.as_slice()),
+                DirectoryOutput::Flush => SyncDevice::flush(&mut self.ssd),
+            };
+            self.broker.done(done.is_ok());
+        }
+        self.broker.membership_ended(number)
+    }
+
     /// Carries a change out, and has each state in between looked at after a power cut.
     fn change(&mut self, change: MembershipChange, mut look: impl FnMut(SimDisk)) -> Option<VolumeTag> {
         let number = self.broker.change_membership(change).unwrap();
@@ -83,6 +96,46 @@ impl Cache {
             MembershipEnd::Refused(_) | MembershipEnd::Unknown => None,
         }
     }
+}
+
+/// The N-th write or flush of each change fails, and nobody knows what came of it before the next start.
+#[test]
+fn g2_g4_g7_every_write_and_flush_of_a_change_fails() {
+    let create =
+        |name: &str| MembershipChange::Create { name: name.to_owned(), backing_bytes: 1 << 20, extents: 1 };
+    let (mut failed, mut seen) = (0, [0; 2]);
+    for (change, before, after) in [
+        (0, vec!["new", "vm"], vec!["new", "third", "vm"]),
+        (1, vec!["new", "vm"], vec!["other", "vm"]),
+        (2, vec!["new", "vm"], vec!["vm"]),
+    ] {
+        for access in [Access::Write, Access::Flush] {
+            for (n, power_cut) in (0..).flat_map(|n| [(n, false), (n, true)]) {
+                let mut cache = Cache::new();
+                let made = cache.change(create("new"), |_| ()).unwrap();
+                cache.ssd.fail_nth = Some((access, n));
+                let ended = cache.change_and_fail(match change {
+                    0 => create("third"),
+                    1 => MembershipChange::Rename(made, "other".to_owned()),
+                    _ => MembershipChange::Remove(made),
+                });
+                if cache.ssd.fail_nth.take().is_some() {
+                    assert!(matches!(ended, Some(MembershipEnd::Done(_))) && n > 0);
+                    break;
+                }
+                assert_eq!(ended, Some(MembershipEnd::Unknown));
+                failed += 1;
+                let ssd = match power_cut {
+                    true => cache.ssd.after_power_cut(&mut Rng::new(n)),
+                    false => cache.ssd.clone(),
+                };
+                let found = names(ssd, &cache.machine);
+                assert!(found == before || found == after, "{access:?} {n} of change {change}: {found:?}");
+                seen[usize::from(found == after)] += 1;
+            }
+        }
+    }
+    assert!(failed > 30 && seen.iter().all(|seen| *seen > 5), "{failed} {seen:?}");
 }
 
 /// The names of a cache's volumes, after a start that attaches all of them.

@@ -47,11 +47,12 @@ impl<D: SyncDevice> PairDevice<D> {
         let pair = Pair::new(cache, sizes)?;
         // First nothing is believed, then the cache, then the labels that vouch for it.
         devices.iter_mut().try_for_each(|device| erase_label(device))?;
-        let mut device = PairDevice::new(pair, devices.map(Some));
-        Store::format(&mut device, cache, block, extent_bytes)?;
-        let pair = device.pair;
-        for (member, device) in device.devices.iter_mut().enumerate() {
-            write_label(device.as_mut().expect("both are there"), &pair.label(member))?;
+        for device in &mut devices {
+            let mut cache_on = Behind { device, bytes: pair.pair_bytes };
+            Store::format(&mut cache_on, cache, block, extent_bytes)?;
+        }
+        for (member, device) in devices.iter_mut().enumerate() {
+            write_label(device, &pair.label(member))?;
         }
         Ok(pair)
     }
@@ -144,6 +145,30 @@ impl<D: SyncDevice> PairDevice<D> {
             }
         }
         Err(failure)
+    }
+}
+
+/// What of a member is behind its label. There is no pair yet that would drop a member which fails.
+struct Behind<'a, D> {
+    device: &'a mut D,
+    bytes: u64,
+}
+
+impl<D: SyncDevice> SyncDevice for Behind<'_, D> {
+    fn size_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.device.read(PairLabel::DATA_START_BYTES + offset_bytes, buf)
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.device.write(PairLabel::DATA_START_BYTES + offset_bytes, bytes)
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        self.device.flush()
     }
 }
 
