@@ -5,6 +5,7 @@ pub mod config;
 pub mod format;
 pub mod nbd;
 pub mod nbd_client;
+pub mod sidecar;
 mod trace;
 
 pub use trace::{Outcome, check};

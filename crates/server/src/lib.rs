@@ -88,5 +88,5 @@ pub use pair::{MemberState, MemberView, PairView, add_member, members, remove_me
 pub use records::describe_records;
 pub use redo::{RecoveredDisk, recover_disk};
 pub use serve::serve;
-pub use sidecar::path_of as sidecar_path;
+pub use sidecar::{Sidecar, path_of as sidecar_path};
 pub use volumes::{VolumeView, Volumes, remove_volume, volumes};

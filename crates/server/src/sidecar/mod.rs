@@ -41,17 +41,17 @@ pub(crate) enum DiskState {
 /// What a sidecar says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Sidecar {
+pub struct Sidecar {
     version: u32,
     /// Higher with every cache and every period in which the disk is written.
-    pub generation: u64,
-    pub state: DiskState,
+    pub(crate) generation: u64,
+    pub(crate) state: DiskState,
     /// Who served it last: the cache's identity (none without an SSD) and name, its host, and there the VM and its volume's tag.
-    pub cache: Option<String>,
-    pub name: String,
-    pub host: String,
-    pub vm: String,
-    pub volume: Option<String>,
+    pub(crate) cache: Option<String>,
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) vm: String,
+    pub(crate) volume: Option<String>,
 }
 
 /// Who serves disks here.
@@ -114,6 +114,15 @@ impl Sidecar {
         };
         let mut text = Vec::new();
         file.take(MAX_BYTES + 1).read_to_end(&mut text).map_err(cannot)?;
+        Sidecar::parse(text, path).map(Some)
+    }
+
+    /// What the text of the file at this path says.
+    ///
+    /// # Errors
+    /// [`ServerErrorKind::Identity`] when it is no sidecar, or one of a later version.
+    pub fn parse(text: Vec<u8>, path: &Path) -> Result<Sidecar, ServerError> {
+        let shown = path.display();
         let refuse = |why: String| {
             let text = format!(
                 "The sidecar {shown} is {why}. It says which cache may hold blocks newer than its disk: make sure that none does \
@@ -135,18 +144,26 @@ impl Sidecar {
             }
             None => return Err(refuse("damaged: it has no version".to_owned())),
         }
-        table.try_into().map(Some).map_err(|error| refuse(format!("damaged: {}", error.message())))
+        table.try_into().map_err(|error| refuse(format!("damaged: {}", error.message())))
+    }
+
+    /// The text of a file that says it.
+    ///
+    /// # Errors
+    /// When a number is too large for the file.
+    pub fn to_text(&self) -> std::io::Result<String> {
+        let text = toml::to_string(self).map_err(|error| std::io::Error::other(error.to_string()))?;
+        Ok(format!("{HEADER}{text}"))
     }
 
     /// Writes it in place of what is there. When this and [`crate::new_file::sync_folder`] of its folder returned, a crash cannot undo it; at any
     /// time there is the old file or the new one.
     fn write(&self, path: &Path) -> std::io::Result<()> {
-        let text = toml::to_string(self).map_err(|error| std::io::Error::other(error.to_string()))?;
+        let text = self.to_text()?;
         let mut new: OsString = path.into();
         // Another host may be at the same file; then each is at its own.
         new.push(format!(".{}.new", self.name));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
-        file.write_all(HEADER.as_bytes())?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         std::fs::rename(&new, path)
