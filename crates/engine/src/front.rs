@@ -19,6 +19,7 @@ use crate::guest::{GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_REQUE
 use crate::levels::Levels;
 use crate::switch::used;
 use crate::waiting::{Kind, Queue, Taken, Waiting};
+use crate::waits::WaitedFor;
 
 /// Most blocks that are prefetched at a time: those of a piece, with blocks of 4 KiB.
 pub(crate) const PREFETCHED: usize = 64;
@@ -33,6 +34,8 @@ pub(crate) struct Front {
     queue: Queue,
     /// Blocks of reads that took room before what waits for it.
     passed_blocks: u32,
+    /// What requests of each kind waited for when last there was none that need not wait.
+    held_by: [WaitedFor; Kind::COUNT],
     effects: Vec<Effect>,
     /// At the last tick a request waited for room and nothing was under way; there will be no room.
     starving: bool,
@@ -129,6 +132,7 @@ impl Front {
             counters: Counters::default(),
             queue: Queue::new(config.block),
             passed_blocks: 0,
+            held_by: [WaitedFor::Room; Kind::COUNT],
             effects: Vec::new(),
             starving: false,
             starved: false,
@@ -224,11 +228,16 @@ impl Front {
     }
 
     /// Takes a request to wait for its turn, unless it does not fit the volume or the limits.
-    pub(crate) fn push(&mut self, request: GuestRequest, volume_bytes: u64) -> Result<(), GuestError> {
+    pub(crate) fn push(
+        &mut self,
+        request: GuestRequest,
+        now_ns: u64,
+        volume_bytes: u64,
+    ) -> Result<(), GuestError> {
         if !is_valid(&request.op, volume_bytes) {
             return Err(GuestError::Invalid);
         }
-        self.queue.push(request);
+        self.queue.push(request, now_ns);
         Ok(())
     }
 
@@ -257,9 +266,31 @@ impl Front {
         config: &EngineConfig,
         now: &Admission,
     ) -> Option<Taken> {
-        let (kind, passed_blocks) = self.next_due(levels, config, now)?;
+        let Some((kind, passed_blocks)) = self.next_due(levels, config, now) else {
+            self.note_held(now);
+            return None;
+        };
         self.passed_blocks = passed_blocks;
         self.queue.take(kind)
+    }
+
+    /// All that are ready wait.
+    fn note_held(&mut self, now: &Admission) {
+        for (kind, _) in self.queue.heads() {
+            self.held_by[kind as usize] = match kind {
+                _ if now.has_range && kind.is_range() => WaitedFor::Order,
+                _ if now.is_throttled && kind.writes() => WaitedFor::DirtyLimit,
+                _ => WaitedFor::Room,
+            };
+        }
+    }
+
+    /// What one that is decided now has waited for, if it waited.
+    pub(crate) fn held_by(&self, taken: &Taken) -> WaitedFor {
+        match taken.was_behind() {
+            true => WaitedFor::Order,
+            false => self.held_by[Kind::of(&taken.request().op) as usize],
+        }
     }
 
     /// Of what kind the next request is that need not wait, and what reads will then have taken before what waits for room.

@@ -3,6 +3,7 @@
 use lode_types::{ByteList, Bytes};
 
 use crate::command::MediaError;
+use crate::waits::Waits;
 
 /// Most bytes of one read or write.
 pub const MAX_REQUEST_BYTES: u64 = 32 * 1024 * 1024;
@@ -142,4 +143,6 @@ pub struct Answer {
     pub data: ByteList,
     /// Where its slowest part was served.
     pub served: Served,
+    /// What it waited for since it was submitted, by [`crate::Engine::set_clock`].
+    pub waits: Waits,
 }

@@ -44,6 +44,7 @@ mod space;
 mod ssd;
 mod switch;
 mod waiting;
+mod waits;
 mod written;
 
 pub use background::WriteBackLimits;
@@ -60,3 +61,4 @@ pub use memory::Memory;
 pub use ordered::{Behind, OrderedConfig};
 pub use shared::{EndedFlush, FlushTicket, SharedDevice, Worth};
 pub use space::{SpaceAnswer, SpaceRequest};
+pub use waits::{WaitedFor, Waits};

@@ -9,6 +9,7 @@ use slab::Slab;
 
 use crate::flight::{PartEnd, RequestSlice};
 use crate::guest::{Answer, GuestError, Served};
+use crate::waits::{WaitedFor, Waits};
 
 /// How far things are durable.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,9 @@ struct Pending {
     kept_version: u64,
     error: Option<GuestError>,
     served: Served,
+    /// Until when it is known what it waited for.
+    waited_ns: u64,
+    waits: Waits,
 }
 
 /// A request that is answered once both media are durable this far.
@@ -46,6 +50,8 @@ struct Waiter {
     request: usize,
     version: u64,
     mark: u64,
+    /// The journal was durable this far when last looked at.
+    is_recorded: bool,
 }
 
 /// All requests under way.
@@ -58,6 +64,8 @@ pub(crate) struct Requests {
     answers: VecDeque<Answer>,
     /// Empty lists of reads of several blocks, for others.
     lists: Vec<ByteList>,
+    /// What time it is.
+    pub(crate) now_ns: u64,
 }
 
 /// Most such lists that are kept, and most blocks that there is memory for in each.
@@ -71,11 +79,37 @@ fn is_aligned(bytes: &[u8], slice: &RequestSlice) -> bool {
 }
 
 impl Requests {
-    /// A request with one part, which stands for its being decided; `durable`: it is answered when it is durable.
-    pub(crate) fn begin(&mut self, token: u64, data: ByteList, first_block: BlockNo, durable: bool) -> usize {
-        let (parts_left, kept_version, error, served) = (1, 0, None, Served::Dram);
-        let pending = Pending { token, data, first_block, parts_left, durable, kept_version, error, served };
-        self.pending.insert(pending)
+    /// A request with one part, which stands for its being decided; `durable`: it is answered when it is durable. It arrived at
+    /// `since_ns`.
+    pub(crate) fn begin(
+        &mut self,
+        token: u64,
+        data: ByteList,
+        first_block: BlockNo,
+        durable: bool,
+        since_ns: u64,
+    ) -> usize {
+        self.pending.insert(Pending {
+            token,
+            data,
+            first_block,
+            parts_left: 1,
+            durable,
+            kept_version: 0,
+            error: None,
+            served: Served::Dram,
+            waited_ns: since_ns,
+            waits: Waits::default(),
+        })
+    }
+
+    /// What a request waited for until now is this.
+    pub(crate) fn waited(&mut self, request: usize, cause: WaitedFor) {
+        let Pending { waits, waited_ns, .. } = &mut self.pending[request];
+        if *waited_ns < self.now_ns {
+            waits.add(cause, *waited_ns, self.now_ns);
+            *waited_ns = self.now_ns;
+        }
     }
 
     /// A list for the bytes of so many blocks.
@@ -186,7 +220,8 @@ impl Requests {
         }
         match (entry.durable, entry.error) {
             (true, None) => {
-                self.waiters.push(Waiter { request, version: now.version, mark: now.mark });
+                let is_recorded = now.version <= now.durable;
+                self.waiters.push(Waiter { request, version: now.version, mark: now.mark, is_recorded });
                 self.release_durable(now);
             }
             (false, None) if entry.kept_version > now.kept && !planted("answered-before-it-is-kept") => {
@@ -202,14 +237,14 @@ impl Requests {
     }
 
     fn answer(&mut self, request: usize) {
-        let Pending { token, data, error, served, .. } = self.pending.remove(request);
-        self.answers.push_back(Answer { token, result: error.map_or(Ok(()), Err), data, served });
+        let Pending { token, data, error, served, waits, .. } = self.pending.remove(request);
+        self.answers.push_back(Answer { token, result: error.map_or(Ok(()), Err), data, served, waits });
     }
 
     /// Answers a request that is not taken.
     pub(crate) fn refuse(&mut self, token: u64, error: GuestError) {
-        let (data, served) = (ByteList::new(), Served::Dram);
-        self.answers.push_back(Answer { token, result: Err(error), data, served });
+        let (data, served, waits) = (ByteList::new(), Served::Dram, Waits::default());
+        self.answers.push_back(Answer { token, result: Err(error), data, served, waits });
     }
 
     pub(crate) fn next_answer(&mut self) -> Option<Answer> {
@@ -219,7 +254,10 @@ impl Requests {
     /// Answers requests that waited to outlive the process and now do.
     pub(crate) fn release_kept(&mut self, now: &Durability) {
         let released: Vec<_> = self.keepers.extract_if(.., |&mut (version, _)| version <= now.kept).collect();
-        released.into_iter().for_each(|(_, request)| self.answer(request));
+        for (_, request) in released {
+            self.waited(request, WaitedFor::Journal);
+            self.answer(request);
+        }
     }
 
     /// Answers requests whose durability has been reached.
@@ -227,8 +265,14 @@ impl Requests {
         let mut at = 0;
         while let Some(&waiter) = self.waiters.get(at) {
             let is_flushed = waiter.mark <= now.flushed || planted("flush-without-the-disk");
-            if waiter.version <= now.durable && is_flushed {
+            let is_recorded = waiter.version <= now.durable;
+            if is_recorded && !waiter.is_recorded {
+                self.waiters[at].is_recorded = true;
+                self.waited(waiter.request, WaitedFor::Journal);
+            }
+            if is_recorded && is_flushed {
                 self.waiters.swap_remove(at);
+                self.waited(waiter.request, WaitedFor::BackingFlush);
                 self.answer(waiter.request);
             } else {
                 at += 1;

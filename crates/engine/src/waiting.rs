@@ -22,9 +22,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const COUNT: usize = 5;
+    pub(crate) const COUNT: usize = 5;
 
-    fn of(op: &GuestOp) -> Kind {
+    pub(crate) fn of(op: &GuestOp) -> Kind {
         match op {
             GuestOp::Flush => Kind::Flush,
             GuestOp::Read { .. } => Kind::Read,
@@ -53,6 +53,10 @@ pub(crate) struct Waiting {
     rest: Range<u64>,
     /// The request under way, once its first piece is decided.
     key: Option<usize>,
+    /// When it came, on the engine's clock.
+    since_ns: u64,
+    /// When it came there were earlier ones that have to do with its blocks.
+    was_behind: bool,
 }
 
 impl Waiting {
@@ -126,6 +130,16 @@ impl Taken {
         self.waiting.key
     }
 
+    /// When it came, on the engine's clock.
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.waiting.since_ns
+    }
+
+    /// Whether all that it has waited for is earlier ones that have to do with its blocks.
+    pub(crate) fn was_behind(&self) -> bool {
+        self.waiting.was_behind && self.waiting.key.is_none()
+    }
+
     /// What is decided next of it.
     pub(crate) fn next_piece(&self, size: BlockSize) -> Range<u64> {
         self.waiting.next_piece(size)
@@ -178,16 +192,18 @@ impl Queue {
     }
 
     /// A request arrives. Its last byte has a number.
-    pub(crate) fn push(&mut self, request: GuestRequest) {
+    pub(crate) fn push(&mut self, request: GuestRequest, now_ns: u64) {
         let (offset, length) = request.op.range();
         let kind = Kind::of(&request.op);
-        let waiting = Waiting { request, rest: offset..offset + length, key: None };
+        let rest = offset..offset + length;
+        let waiting = Waiting { request, rest, key: None, since_ns: now_ns, was_behind: false };
         let blocks = waiting.blocks(self.size);
         let mut entry = Entry { kind, blocks, arrived: self.next, behind: 0, waiting: Some(waiting) };
         self.next += 1;
         let earlier = self.entries.iter();
         entry.behind = earlier.filter(|(_, earlier)| earlier.holds_up(&earlier.blocks, &entry)).count();
         let (arrived, is_ready) = (entry.arrived, entry.behind == 0);
+        entry.waiting.iter_mut().for_each(|waiting| waiting.was_behind = !is_ready);
         let id = self.entries.insert(entry);
         if is_ready {
             self.ready[kind as usize].push_back((arrived, id));
@@ -332,7 +348,7 @@ mod tests {
                     let (kind, (offset, length)) = (Kind::of(&op), op.range());
                     let turn = numbers.next().unwrap();
                     oracle.0.push(Known { token, kind, rest: offset..offset + length, turn });
-                    queue.push(GuestRequest { token, op, now_ns: 0 });
+                    queue.push(GuestRequest { token, op, now_ns: 0 }, 0);
                 } else if let Some(&(kind, token)) = oracle.heads().get(rng.below(5) as usize) {
                     let mut taken = queue.take(kind).unwrap();
                     let rest = &mut taken.waiting.rest;

@@ -1,11 +1,18 @@
-//! How long requests took, by kind and by where they were served.
+//! How long requests took, by kind and by where they were served, and all of them by what they waited for longest.
+
+use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use lode_engine::Served;
 use serde::Serialize;
 
+use crate::waited::{CAUSE_NAMES, CAUSES, Took};
+
 /// Times are kept in nanoseconds with two significant digits up to this; longer ones count as this.
 const MAX_NS: u64 = 3_600_000_000_000;
+
+/// By what they waited for they are kept with one digit, and not finer than this.
+const FINEST_WAIT_NS: u64 = 1000;
 
 /// Longest times, in microseconds, of the buckets in which requests are counted. A last bucket has all that took longer.
 pub const LATENCY_BOUNDS_US: [f64; 20] = [
@@ -40,6 +47,8 @@ pub(crate) struct Latencies {
     read: [Times; 4],
     write: Times,
     flush: Times,
+    /// All of them, by [`CAUSE_NAMES`]; none where there was none.
+    waited_for: [Option<Box<Times>>; CAUSES],
 }
 
 /// One kind of request, with percentiles in microseconds.
@@ -64,16 +73,22 @@ pub(crate) struct ReadLatencies {
 }
 
 /// All of one VM's latencies.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct LatenciesView {
     pub read: ReadLatencies,
     pub write: LatencyView,
     pub flush: LatencyView,
+    /// By name, what at least one request waited for longest.
+    pub waited_for: BTreeMap<&'static str, LatencyView>,
 }
 
 impl Times {
     fn new() -> Times {
-        let histogram = Histogram::new_with_bounds(1, MAX_NS, 2).expect("the bounds are valid");
+        Times::with(1, 2)
+    }
+
+    fn with(finest_ns: u64, digits: u8) -> Times {
+        let histogram = Histogram::new_with_bounds(finest_ns, MAX_NS, digits).expect("the bounds are valid");
         Times { histogram, buckets: [0; BOUNDS_NS.len() + 1], sum_ns: 0 }
     }
 
@@ -102,7 +117,14 @@ impl Times {
 impl Latencies {
     pub(crate) fn new() -> Latencies {
         let read = std::array::from_fn(|_| Times::new());
-        Latencies { read, write: Times::new(), flush: Times::new() }
+        let waited_for = std::array::from_fn(|_| None);
+        Latencies { read, write: Times::new(), flush: Times::new(), waited_for }
+    }
+
+    /// Notes what a read, write or flush waited for.
+    pub(crate) fn waited(&mut self, took: &Took) {
+        let times = &mut self.waited_for[took.longest()];
+        times.get_or_insert_with(|| Box::new(Times::with(FINEST_WAIT_NS, 1))).record(took.all_ns);
     }
 
     pub(crate) fn read(&mut self, served: Served, ns: u64) {
@@ -124,6 +146,9 @@ impl Latencies {
             read: ReadLatencies { dram, read_ssd, ssd, backing },
             write: self.write.view(),
             flush: self.flush.view(),
+            waited_for: std::iter::zip(CAUSE_NAMES, &self.waited_for)
+                .filter_map(|((name, _), times)| Some((name, times.as_ref()?.view())))
+                .collect(),
         }
     }
 }
@@ -143,5 +168,28 @@ mod tests {
         assert_eq!(view.buckets.iter().sum::<u64>(), view.count);
         let idle = Times::new().view();
         assert_eq!((idle.count, idle.p99_us, idle.sum_us), (0, 0.0, 0.0));
+    }
+
+    #[test]
+    fn a_request_counts_once_by_what_it_waited_for_longest() {
+        let mut latencies = Latencies::new();
+        assert!(latencies.view().waited_for.is_empty());
+        let waits = Default::default();
+        for (all_ns, arrival_ns) in [(100_000, 0), (100_000, 40_000), (9_000_000, 8_000_000)] {
+            latencies.waited(&Took { all_ns, arrival_ns, waits });
+        }
+        let view = latencies.view().waited_for;
+        let counts: Vec<_> = view.iter().map(|(name, times)| (*name, times.count)).collect();
+        assert_eq!(counts, [("client", 1), ("daemon", 2)]);
+        assert!((8_400.0..9_600.0).contains(&view["client"].p99_us), "{:?}", view["client"]);
+        assert_eq!(view["daemon"].sum_us, 200.0);
+    }
+
+    /// What `docs/performance.md` says of it.
+    #[test]
+    fn times_of_a_wait_take_little_memory() {
+        let times = Times::with(FINEST_WAIT_NS, 1);
+        let bytes = times.histogram.distinct_values() * size_of::<u64>() + size_of::<Times>();
+        assert!(bytes <= 4352, "{bytes} B");
     }
 }

@@ -15,6 +15,7 @@ pub mod config;
 mod connection;
 mod control;
 mod danger;
+mod dirty_age;
 mod division;
 mod due;
 mod ending;
@@ -63,6 +64,7 @@ mod threads;
 mod vm_log;
 mod volume;
 mod volumes;
+mod waited;
 
 pub use check::{
     CheckOptions, CheckReport, CheckedVolume, DamagedBlockView, Mended, Verdict, check, check_device,

@@ -357,6 +357,11 @@ fn sharing_families() -> Vec<Row> {
             Gauge(|vm| vm.dirty_s.unwrap_or(0)),
         ),
         (
+            "lode_oldest_dirty_seconds",
+            "How old the VM's oldest dirty block is; 0 when there is none",
+            Gauge(|vm| vm.oldest_dirty_s.unwrap_or(0)),
+        ),
+        (
             "lode_connections_limit",
             "Clients that may be connected at once",
             Gauge(|vm| vm.limits.connections.into()),
@@ -552,6 +557,13 @@ fn time_families() -> Vec<Row> {
         ),
         ("lode_write_duration_seconds", "Writes, from arrival to answer", Times(|vm| vm.latency.write)),
         ("lode_flush_duration_seconds", "Flushes, from arrival to answer", Times(|vm| vm.latency.flush)),
+        (
+            "lode_request_duration_seconds",
+            "Reads, writes and flushes, from arrival to answer, by what they waited for longest",
+            TimesBy("waited_for", |vm| {
+                vm.latency.waited_for.iter().map(|(&name, &times)| (name, times)).collect()
+            }),
+        ),
     ]
 }
 

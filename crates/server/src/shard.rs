@@ -206,6 +206,7 @@ impl Shard {
         if volume.is_stopped() {
             return None;
         }
+        volume.set_clock(self.now_ns);
         match guarded(|| work(volume)) {
             Ok(done) => Some(done),
             Err(defect) => {
@@ -410,6 +411,7 @@ impl Shard {
             return;
         }
         let now_ns = self.now_ns;
+        volume.set_clock(now_ns);
         if let Err(defect) = guarded(|| take_requests(connection, volume, key, now_ns)) {
             self.stop_volume(at, &defect);
         }

@@ -1,11 +1,12 @@
 //! What the log says of one VM: who comes and goes, how drains go, which devices fail, which requests are slow. It must not
 //! know how any of it comes about.
 
-use lode_engine::{Alarms, Served};
+use lode_engine::Alarms;
 use lode_nbd::{Command, Request};
 use tracing::{debug, error, info, warn};
 
 use crate::events::{EventKind, Events};
+use crate::waited::Took;
 
 /// Lines of a kind that are told within [`PERIOD_NS`]; others are counted, and told at debug level.
 const LINES: u32 = 10;
@@ -46,17 +47,6 @@ struct Drain {
     blocks: u64,
     began_ns: u64,
     told_ns: u64,
-}
-
-/// How long a request took.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Took {
-    /// From its arrival to its answer.
-    pub all_ns: u64,
-    /// Of this, until the last of its bytes was there.
-    pub arrival_ns: u64,
-    /// Where its slowest part was served.
-    pub served: Served,
 }
 
 /// See the module's documentation.
@@ -135,7 +125,7 @@ impl VmLog {
         if self.slow_ns == 0 || took.all_ns < self.slow_ns {
             return;
         }
-        let (vm, text) = (&self.vm, slow(request, took));
+        let (vm, text) = (&self.vm, slow(request, &took));
         match self.slow.next(now_ns) {
             Some(more) => {
                 warn!("VM {vm}: {text}{more}");
@@ -196,7 +186,7 @@ impl VmLog {
     }
 }
 
-fn slow(request: &Request, took: Took) -> String {
+fn slow(request: &Request, took: &Took) -> String {
     let Request { offset_bytes, length_bytes, .. } = request;
     let at = || format!(" of {length_bytes} bytes at {offset_bytes}");
     let what = match request.command {
@@ -207,27 +197,12 @@ fn slow(request: &Request, took: Took) -> String {
         Command::BlockStatus => format!("question for holes{}", at()),
         Command::Flush | Command::Cache => "flush".to_owned(),
     };
-    let served = match took.served {
-        Served::Dram => "DRAM",
-        Served::ReadSsd => "the read SSD",
-        Served::Ssd => "the cache SSD",
-        Served::Backing => "the backing disk",
-    };
-    let waited = match request.command {
-        Command::Read => format!("its slowest block came from {served}"),
-        Command::Write => {
-            let arrival_ms = took.arrival_ns / NS_PER_MS;
-            format!(
-                "{arrival_ms} ms of these for its bytes from the client; its slowest part went to {served}"
-            )
-        }
-        _ => "it waited for its devices, and for requests before it".to_owned(),
-    };
-    format!("slow {what}: {} ms; {waited}", took.all_ns / NS_PER_MS)
+    format!("slow {what}: {} ms, waited {}", took.all_ns / NS_PER_MS, took.text())
 }
 
 #[cfg(test)]
 mod tests {
+    use lode_engine::Waits;
     use lode_nbd::CommandFlags;
 
     use super::*;
@@ -251,16 +226,15 @@ mod tests {
             command,
             flags: CommandFlags::NONE,
         };
-        let took = Took { all_ns: 1_532_999_999, arrival_ns: 1_500_000_000, served: Served::Backing };
+        let took = Took { all_ns: 1_532_999_999, arrival_ns: 1_500_000_000, waits: Waits::default() };
         assert_eq!(
-            slow(&request(Command::Read), took),
-            "slow read of 4096 bytes at 8192: 1532 ms; its slowest block came from the backing disk"
+            slow(&request(Command::Write), &took),
+            "slow write of 4096 bytes at 8192: 1532 ms, waited 1500 ms for its bytes from the client, 32 ms for the daemon"
         );
+        let took = Took { arrival_ns: 0, ..took };
         assert_eq!(
-            slow(&request(Command::Write), took),
-            "slow write of 4096 bytes at 8192: 1532 ms; 1500 ms of these for its bytes from the client; its slowest part went \
-             to the backing disk"
+            slow(&request(Command::Flush), &took),
+            "slow flush: 1532 ms, waited 1532 ms for the daemon"
         );
-        assert!(slow(&request(Command::Flush), took).starts_with("slow flush: 1532 ms; "));
     }
 }

@@ -26,6 +26,7 @@ use self::devices::VolumeSsd;
 use crate::allocation::descriptors;
 use crate::config::{Limits, WriteBack};
 use crate::connection::count;
+use crate::dirty_age::DirtyAge;
 use crate::fence_file::FenceFile;
 use crate::flushes::Flushes;
 use crate::guard::guarded;
@@ -37,7 +38,8 @@ use crate::request_cost::cost_bytes;
 use crate::space::SpaceOfVolume;
 use crate::start::Prepared;
 use crate::status::{LevelBlocks, OrderedView, RequestCounts, ShmView, VmView};
-use crate::vm_log::{Took, VmLog};
+use crate::vm_log::VmLog;
+use crate::waited::Took;
 
 pub(crate) use self::migration::Migration;
 
@@ -122,8 +124,7 @@ pub(crate) struct Volume {
     told_failure: bool,
     /// The latest drain was stopped before its end.
     drain_cancelled: bool,
-    /// When it was first seen with dirty blocks after it had none.
-    dirty_since_ns: Option<u64>,
+    dirty_age: DirtyAge,
     /// Its disk is to be opened elsewhere.
     migration: Option<Migration>,
     /// FLUSH and FUA are acknowledged at once.
@@ -175,7 +176,7 @@ impl Volume {
             log,
             told_failure: false,
             drain_cancelled: false,
-            dirty_since_ns: None,
+            dirty_age: DirtyAge::default(),
             migration: None,
             acknowledges_early,
             stopped: false,
@@ -285,7 +286,7 @@ impl Volume {
             return Some(answered);
         }
         loop {
-            let Answer { token, result, data, served } = self.engine.next_answer()?;
+            let Answer { token, result, data, served, waits } = self.engine.next_answer()?;
             if token == LAST_FLUSH {
                 self.last_flush = Some(result);
                 continue;
@@ -294,21 +295,27 @@ impl Volume {
                 self.requests.remove(token as usize);
             self.working_bytes -= cost_bytes(&request);
             let all_ns = now_ns.saturating_sub(since_ns);
-            self.note_latency(request.command, served, all_ns);
-            let took = Took { all_ns, arrival_ns: arrived_ns.saturating_sub(since_ns), served };
+            let took = Took { all_ns, arrival_ns: arrived_ns.saturating_sub(since_ns), waits };
+            self.note_latency(request.command, served, &took);
             self.log.answered(&request, took, now_ns);
             let result = result.map(|()| Found::Bytes(data)).map_err(Failed::Guest);
             return Some(Answered { connection, request, result });
         }
     }
 
-    fn note_latency(&mut self, command: Command, served: Served, ns: u64) {
+    fn note_latency(&mut self, command: Command, served: Served, took: &Took) {
         match command {
-            Command::Read => self.latencies.read(served, ns),
-            Command::Write => self.latencies.write(ns),
-            Command::Flush => self.latencies.flush(ns),
-            Command::Trim | Command::Cache | Command::WriteZeroes | Command::BlockStatus => {}
+            Command::Read => self.latencies.read(served, took.all_ns),
+            Command::Write => self.latencies.write(took.all_ns),
+            Command::Flush => self.latencies.flush(took.all_ns),
+            Command::Trim | Command::Cache | Command::WriteZeroes | Command::BlockStatus => return,
         }
+        self.latencies.waited(took);
+    }
+
+    /// Says what time it is.
+    pub(crate) fn set_clock(&mut self, now_ns: u64) {
+        self.engine.set_clock(now_ns);
     }
 
     /// Asks what is allocated. What was written is looked at first: it may come to the backing file meanwhile, and be found
@@ -359,8 +366,8 @@ impl Volume {
             self.set_write_back();
         }
         self.log.drain_goes_on(self.draining_blocks(), self.drain_cancelled, now_ns);
-        let is_dirty = self.engine.gauges().dirty_blocks > 0;
-        self.dirty_since_ns = is_dirty.then(|| self.dirty_since_ns.unwrap_or(now_ns));
+        let (version, oldest_dirty) = self.engine.versions();
+        self.dirty_age.tick(version, oldest_dirty, now_ns);
         if self.engine.alarms().failed && !self.told_failure {
             self.told_failure = true;
             self.log.failed(
@@ -515,7 +522,8 @@ impl Volume {
             ordered: self.engine.behind().map(|behind| OrderedView::new(behind, &self.engine)),
             scrub_s: self.engine.config().scrub_ticks,
             limits: self.limits.into(),
-            dirty_s: self.dirty_since_ns.map(|since_ns| now_ns.saturating_sub(since_ns) / NS_PER_S),
+            dirty_s: self.dirty_age.dirty_ns(now_ns).map(|ns| ns / NS_PER_S),
+            oldest_dirty_s: self.dirty_age.oldest_ns(now_ns).map(|ns| ns / NS_PER_S),
             sharing: None,
             reads: self.reads(),
             requests: self.counts,

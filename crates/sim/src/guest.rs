@@ -6,7 +6,7 @@ mod order;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest};
+use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest, WaitedFor};
 use lode_policy::{CounterReport, Counters};
 use lode_store::StoreError;
 use lode_types::Rng;
@@ -379,6 +379,10 @@ impl Guest {
         self.tally.answered += 1;
         if !self.may_wait && now_ns - since_ns > MOST_LATENCY_NS {
             return Err(format!("{asked:?} took {} ms", (now_ns - since_ns) / 1_000_000));
+        }
+        let waited_ns: u64 = WaitedFor::ALL.iter().map(|&cause| event.waits.ns(cause)).sum();
+        if waited_ns > now_ns - since_ns + 1000 {
+            return Err(format!("{asked:?} waited for longer than it took: {:?}", event.waits));
         }
         match (asked, event.result) {
             (asked, Err(error)) if !self.requests_may_fail => {

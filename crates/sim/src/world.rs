@@ -219,6 +219,7 @@ impl World {
         self.notice_failures();
         let counts = request.is_access();
         let now_ns = request.now_ns;
+        self.engine.set_clock(self.now_ns);
         self.engine.submit(request);
         if counts {
             self.sizer.after_request(now_ns, std::slice::from_mut(&mut self.engine));
@@ -242,6 +243,7 @@ impl World {
             None => {
                 let Some(Reverse((at, arrival))) = self.due.pop() else { return self.pair_step_alone() };
                 self.now_ns = self.now_ns.max(at);
+                self.engine.set_clock(self.now_ns);
                 let pending = self.pending.remove(&arrival).expect("what is due is pending");
                 self.carry_out(pending)
             }

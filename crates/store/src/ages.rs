@@ -6,11 +6,15 @@
 //! group of neighbours. When that does not fit any more, the group's base rises, and what is older than the new base
 //! counts as of the base's era from then on, with the age 0.
 //!
-//! It must not know what places hold, or what is durable.
+//! How many places of each era are dirty is counted, so that the age of the oldest is known.
+//!
+//! It must not know which blocks places hold, or what is durable.
 
 use std::collections::VecDeque;
 
-use crate::contents::Contents;
+use lode_format::EntryState;
+
+use crate::contents::{Content, Contents};
 use crate::place::Place;
 
 /// Places whose ages count from the same base.
@@ -37,13 +41,23 @@ pub(crate) struct Ages {
     oldest: u64,
     versions_per_era: u64,
     bases: Vec<u64>,
+    /// Dirty places of each of these eras, and of those before.
+    dirty: VecDeque<u32>,
+    dirty_before: u32,
 }
 
 impl Ages {
     /// Of a volume of so many places, where a start found these, in ascending order of their versions, which are up to
     /// `version`.
     pub(crate) fn new(places: u32, found: &[Place], version_of: impl Fn(Place) -> u64, version: u64) -> Ages {
-        let mut ages = Ages { begins: VecDeque::new(), oldest: 1, versions_per_era: 1, bases: Vec::new() };
+        let mut ages = Ages {
+            begins: VecDeque::new(),
+            oldest: 1,
+            versions_per_era: 1,
+            bases: Vec::new(),
+            dirty: VecDeque::new(),
+            dirty_before: 0,
+        };
         ages.begin(0);
         for &place in found.iter().step_by(found.len().div_ceil(ERAS_AT_START).max(1)) {
             ages.begin(version_of(place));
@@ -65,9 +79,11 @@ impl Ages {
     fn begin(&mut self, version: u64) {
         if self.begins.back().is_none_or(|&last| last < version) {
             self.begins.push_back(version);
+            self.dirty.push_back(0);
         }
         if self.begins.len() > MOST_BEGINS {
             self.begins.pop_front();
+            self.dirty_before += self.dirty.pop_front().unwrap_or(0);
             self.oldest += 1;
         }
     }
@@ -92,19 +108,55 @@ impl Ages {
     /// The age of what a place holds from now on.
     pub(crate) fn now(&mut self, place: Place, contents: &mut Contents) -> u8 {
         let present = self.present();
-        let base = &mut self.bases[(place / GROUP_PLACES) as usize];
-        if present - *base > u64::from(u8::MAX) {
-            let rise = present - ERAS_KEPT - *base;
-            *base += rise;
+        let group = (place / GROUP_PLACES) as usize;
+        let base = self.bases[group];
+        if present - base > u64::from(u8::MAX) {
+            let rise = present - ERAS_KEPT - base;
+            self.bases[group] += rise;
             let lost = u8::try_from(rise).unwrap_or(u8::MAX);
             let first = place / GROUP_PLACES * GROUP_PLACES;
             for place in first..(first + GROUP_PLACES).min(contents.places()) {
-                let mut content = contents.get(place);
-                content.age = content.age.saturating_sub(lost);
+                let before = contents.get(place);
+                let content = Content { age: before.age.saturating_sub(lost), ..before };
                 contents.set(place, content);
+                if content.held.state == EntryState::Dirty {
+                    *self.dirty_of(Era(base + u64::from(before.age))) -= 1;
+                    *self.dirty_of(self.era(place, content.age)) += 1;
+                }
             }
         }
-        (present - *base) as u8
+        (present - self.bases[group]) as u8
+    }
+
+    /// Dirty places of an era.
+    fn dirty_of(&mut self, Era(era): Era) -> &mut u32 {
+        match era.checked_sub(self.oldest) {
+            Some(at) => &mut self.dirty[at as usize],
+            None => &mut self.dirty_before,
+        }
+    }
+
+    /// A place holds something else from now on, or something with another age.
+    pub(crate) fn changes(&mut self, place: Place, from: &Content, to: &Content) {
+        if from.held.state == EntryState::Dirty {
+            *self.dirty_of(self.era(place, from.age)) -= 1;
+        }
+        self.found(place, to);
+    }
+
+    /// A place holds this at the start.
+    pub(crate) fn found(&mut self, place: Place, content: &Content) {
+        if content.held.state == EntryState::Dirty {
+            *self.dirty_of(self.era(place, content.age)) += 1;
+        }
+    }
+
+    /// The first version of the era of the oldest dirty place; 0 where that is not known any more, and `None` without one.
+    pub(crate) fn oldest_dirty(&self) -> Option<u64> {
+        match self.dirty.iter().position(|&dirty| dirty > 0) {
+            _ if self.dirty_before > 0 => Some(0),
+            at => Some(self.begins[at?]),
+        }
     }
 
     /// The age of what a start found with this version.
@@ -138,21 +190,23 @@ impl Ages {
 
     pub(crate) fn memory_bytes(&self) -> usize {
         (self.bases.capacity() + self.begins.capacity()) * size_of::<u64>()
+            + self.dirty.capacity() * size_of::<u32>()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use lode_format::EntryState;
     use proptest::prelude::*;
 
     use super::*;
-    use crate::contents::{Content, Held};
+    use crate::contents::Held;
 
     fn put(ages: &mut Ages, contents: &mut Contents, place: Place) {
         let age = ages.now(place, contents);
         let held = Held { state: EntryState::Dirty, block: 1, crc: 2 };
-        contents.set(place, Content { held, is_volatile: false, age });
+        let content = Content { held, is_volatile: false, age };
+        ages.changes(place, &contents.get(place), &content);
+        contents.set(place, content);
     }
 
     proptest! {
@@ -167,8 +221,9 @@ mod tests {
             let mut versions: Vec<Option<u64>> = vec![None; 600];
             for (place, version) in found {
                 put(&mut ages, &mut contents, place);
-                let age = ages.at_start(version);
-                contents.set(place, Content { age, ..contents.get(place) });
+                let content = Content { age: ages.at_start(version), ..contents.get(place) };
+                ages.changes(place, &contents.get(place), &content);
+                contents.set(place, content);
                 versions[place as usize] = Some(version);
             }
             let mut version = 80;
@@ -194,6 +249,9 @@ mod tests {
                 }
                 prop_assert!(ages.is_up_to(place, age, ages.era_of(u64::MAX)));
             }
+            let oldest = contents.occupied().map(|(place, content)| ages.era(place, content.age)).min();
+            let oldest = oldest.map(|era| if era.0 < ages.oldest { 0 } else { ages.begins[(era.0 - ages.oldest) as usize] });
+            prop_assert_eq!(ages.oldest_dirty(), oldest);
         }
     }
 
@@ -218,5 +276,10 @@ mod tests {
         let latest = ages.latest_version(0, 0).expect("an era that is over");
         assert!((1..2000).contains(&latest), "{latest}");
         assert!(ages.begins.len() <= MOST_BEGINS);
+        assert_eq!(ages.oldest_dirty(), Some(0), "place 300 has been dirty for longer than eras are kept");
+        let gone = contents.get(300);
+        ages.changes(300, &gone, &Content::default());
+        let oldest = ages.oldest_dirty().expect("two are left");
+        assert!(oldest > 1000 && oldest <= 2000, "{oldest}: the others' group tells the last eras apart");
     }
 }

@@ -61,7 +61,7 @@ impl Places {
     /// places no more are used than `most`, if those that hold something leave any free.
     pub(crate) fn new(
         tag: VolumeTag,
-        (contents, ages): (Contents, Ages),
+        (contents, mut ages): (Contents, Ages),
         version: u64,
         (slots_per_extent, pages_per_extent): (u32, u32),
         extents: Vec<u32>,
@@ -72,6 +72,7 @@ impl Places {
         let words = (contents.extents() * pages_per_extent as usize).div_ceil(64);
         let is_dirty = |content: &Content| content.held.state == EntryState::Dirty;
         let dirty = contents.occupied().filter(|(_, content)| is_dirty(content)).count() as u32;
+        contents.occupied().for_each(|(place, content)| ages.found(place, &content));
         Places {
             tag,
             circulation,
@@ -155,9 +156,10 @@ impl Places {
     }
 
     fn hold(&mut self, place: Place, content: Content) {
-        let old = self.held(place).state;
+        let old = self.contents.get(place);
         self.contents.set(place, content);
-        self.dirty -= u32::from(old == EntryState::Dirty);
+        self.ages.changes(place, &old, &content);
+        self.dirty -= u32::from(old.held.state == EntryState::Dirty);
         self.dirty += u32::from(content.held.state == EntryState::Dirty);
         self.mark_changed(place);
     }
@@ -534,6 +536,12 @@ impl Places {
     /// Dirty places.
     pub fn dirty(&self) -> u32 {
         self.dirty
+    }
+
+    /// A version about which the oldest of what is dirty came, and before which none did as far as eras are known; 0 where they
+    /// are not known any more, and `None` where nothing is dirty.
+    pub fn oldest_dirty(&self) -> Option<u64> {
+        self.ages.oldest_dirty()
     }
 
     /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.

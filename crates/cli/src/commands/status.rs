@@ -16,7 +16,7 @@ use crate::output::{number, table, write};
 use crate::results::{JsonArgs, is_to_standard_output};
 use crate::shares::{ChangeNow, Host, Sharing};
 use crate::watch::Watch;
-use crate::watch::view::{cells, titles};
+use crate::watch::view::{cells, describe, titles};
 
 /// Of the status table, the first column of numbers.
 const FIRST_NUMBER: usize = 2;
@@ -37,7 +37,14 @@ pub struct StatusCommand {
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1", conflicts_with = "json",
           value_parser = clap::value_parser!(u32).range(1..=3600))]
     watch: Option<u32>,
+
+    /// With --watch: show this VM alone, with the latencies, waits and shares that `lode top` shows.
+    #[arg(long, value_name = "NAME", requires = "watch")]
+    vm: Option<String>,
 }
+
+/// Events that a watch tells after an interval.
+const MOST_EVENTS: usize = 100;
 
 impl StatusCommand {
     pub fn run(&self) -> Result<(), CliError> {
@@ -58,13 +65,24 @@ impl StatusCommand {
     fn watch(&self, interval: Duration) -> Result<(), CliError> {
         let mut watch = Watch::new(self.daemon.control()?);
         loop {
-            let (title, rates) = watch.next()?;
+            let (title, mut rates) = watch.next()?;
+            if let Some(name) = &self.vm {
+                rates.retain(|vm| vm.name == *name);
+                if rates.is_empty() {
+                    let text =
+                        format!("There is no VM '{name}' here; `lode vm list` lists those that there are");
+                    return Err(CliError::Failure(text));
+                }
+            }
             let mut table = table(&titles(), 1);
             table.add_rows(rates.iter().map(cells));
             for column in table.column_iter_mut() {
                 column.set_padding((0, 1));
             }
-            write(&format!("{title}\n{table}\n\n"))?;
+            let details = rates.iter().filter(|_| self.vm.is_some()).flat_map(describe);
+            let lines: String =
+                details.chain(watch.new_events(MOST_EVENTS)?).map(|line| line + "\n").collect();
+            write(&format!("{title}\n{table}\n{lines}\n"))?;
             std::thread::sleep(interval);
         }
     }

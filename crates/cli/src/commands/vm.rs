@@ -114,7 +114,7 @@ struct Vm {
     scheme: String,
     connections: u64,
     block_bytes: u64,
-    dirty_s: Option<u64>,
+    oldest_dirty_s: Option<u64>,
     sharing: Sharing,
     limits: Limits,
     writeback: Option<WriteBack>,
@@ -257,7 +257,7 @@ impl Vm {
             ),
         };
         let dirty = host.size(self.gauges.dirty_blocks);
-        text += &match self.dirty_s {
+        text += &match self.oldest_dirty_s {
             Some(s) => format!("Dirty: {dirty}, none of it older than {}\n", time(s)),
             None => format!("Dirty: {dirty}\n"),
         };

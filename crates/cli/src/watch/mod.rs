@@ -14,11 +14,13 @@ use crate::error::CliError;
 pub struct Watch {
     control: PathBuf,
     before: Option<(Snapshot, Instant)>,
+    /// Number of the latest event that was told.
+    told: Option<u64>,
 }
 
 impl Watch {
     pub fn new(control: PathBuf) -> Watch {
-        Watch { control, before: None }
+        Watch { control, before: None, told: None }
     }
 
     /// The latest events, as lines.
@@ -27,6 +29,27 @@ impl Watch {
     /// When it does not answer.
     pub fn events(&self, most: usize) -> Result<Vec<String>, CliError> {
         let found = lode_server::events(&self.control, None, None, most)?;
+        Ok(found.events.iter().map(event_text).collect())
+    }
+
+    /// The events since this was asked last, as lines; at first there are none.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn new_events(&mut self, most: usize) -> Result<Vec<String>, CliError> {
+        let mut found = lode_server::events(&self.control, self.told, None, most)?;
+        // A daemon that was started again counts anew.
+        if self.told.is_some_and(|told| found.last < told) {
+            found = lode_server::events(&self.control, Some(0), None, most)?;
+        }
+        let is_first = self.told.is_none();
+        self.told = Some(match found.events.last() {
+            Some(event) if !is_first => event["number"].as_u64().unwrap_or(found.last),
+            _ => found.last,
+        });
+        if is_first {
+            return Ok(Vec::new());
+        }
         Ok(found.events.iter().map(event_text).collect())
     }
 

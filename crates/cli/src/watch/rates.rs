@@ -27,7 +27,7 @@ struct Vm {
     scheme: String,
     connections: u64,
     block_bytes: u64,
-    dirty_s: Option<u64>,
+    oldest_dirty_s: Option<u64>,
     sharing: Option<Sharing>,
     counters: Counters,
     gauges: Gauges,
@@ -68,6 +68,13 @@ struct Latencies {
     read: ReadLatencies,
     write: Latency,
     flush: Latency,
+    waited_for: BTreeMap<String, Waited>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Waited {
+    sum_us: f64,
+    buckets: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -101,8 +108,8 @@ pub struct Rates {
     pub read_p99_us: Option<f64>,
     pub write_p99_us: Option<f64>,
     pub dirty_mib: f64,
-    /// No dirty block is older; none where there is none.
-    pub dirty_s: Option<u64>,
+    /// Age of the oldest dirty block; none where there is none.
+    pub oldest_dirty_s: Option<u64>,
     /// Its shares, and what it could use, in words.
     pub shares: Option<String>,
     /// Written to the SSDs, metadata included.
@@ -111,6 +118,17 @@ pub struct Rates {
     pub ssd_written_mib: f64,
     /// Where reads came from, and then writes and flushes.
     pub kinds: Vec<Kind>,
+    /// What reads, writes and flushes waited for longest, by the time that those took, most first.
+    pub waits: Vec<Wait>,
+}
+
+/// Requests that waited longest for one thing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wait {
+    pub name: String,
+    /// Of the time that all requests took.
+    pub share: f64,
+    pub p99_us: Option<f64>,
 }
 
 /// Requests of one kind.
@@ -159,9 +177,7 @@ fn of_vm(before: Option<&Vm>, now: &Vm, seconds: f64) -> Rates {
     let block_writes = grown(|vm| vm.counters.block_writes);
     let share = |blocks: f64, of: f64| (of > 0.0).then(|| blocks / of);
     let buckets = |of: fn(&Vm) -> &Latency| -> Vec<u64> {
-        let before = before.map(|vm| of(vm).buckets.as_slice()).unwrap_or_default();
-        let earlier = before.iter().copied().chain(std::iter::repeat(0));
-        of(now).buckets.iter().zip(earlier).map(|(now, before)| now.saturating_sub(before)).collect()
+        grown_buckets(before.map(|vm| of(vm).buckets.as_slice()), &of(now).buckets)
     };
     let kind = |name, of: fn(&Vm) -> &Latency, blocks: Option<f64>| {
         let buckets = buckets(of);
@@ -204,13 +220,43 @@ fn of_vm(before: Option<&Vm>, now: &Vm, seconds: f64) -> Rates {
         write_hits: share(grown(|vm| vm.counters.write_hits.ssd), block_writes),
         read_p99_us: quantile_us(&all_reads, 0.99),
         write_p99_us: kinds[4].p99_us,
-        dirty_s: now.dirty_s,
+        oldest_dirty_s: now.oldest_dirty_s,
         shares: None,
         dirty_mib: (now.gauges.dirty_blocks * now.block_bytes) as f64 / MIB,
         ssd_mib_per_s: written(now).saturating_sub(before.map_or(0, written)) as f64 / MIB / seconds,
         ssd_written_mib: written(now) as f64 / MIB,
         kinds,
+        waits: waits(before.map(|vm| &vm.latency.waited_for), &now.latency.waited_for),
     }
+}
+
+/// By how much each of them grew.
+fn grown_buckets(before: Option<&[u64]>, now: &[u64]) -> Vec<u64> {
+    let earlier = before.unwrap_or_default().iter().copied().chain(std::iter::repeat(0));
+    now.iter().zip(earlier).map(|(now, before)| now.saturating_sub(before)).collect()
+}
+
+/// What the daemon calls what requests waited for, as it is shown.
+fn wait_name(name: &str) -> String {
+    let name = name.replace('_', " ").replace("backing", "disk").replace("read ssd", "read SSD");
+    match name.strip_prefix("ssd ") {
+        Some(what) => format!("SSD {what}"),
+        None => name,
+    }
+}
+
+fn waits(before: Option<&BTreeMap<String, Waited>>, now: &BTreeMap<String, Waited>) -> Vec<Wait> {
+    let grown = now.iter().map(|(name, now)| {
+        let before = before.and_then(|before| before.get(name));
+        let buckets = grown_buckets(before.map(|before| before.buckets.as_slice()), &now.buckets);
+        let took_us = (now.sum_us - before.map_or(0.0, |before| before.sum_us)).max(0.0);
+        (Wait { name: wait_name(name), share: took_us, p99_us: quantile_us(&buckets, 0.99) }, took_us)
+    });
+    let (mut waits, took_us): (Vec<Wait>, Vec<f64>) = grown.filter(|(wait, _)| wait.p99_us.is_some()).unzip();
+    let all_us = took_us.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+    waits.iter_mut().for_each(|wait| wait.share /= all_us);
+    waits.sort_by(|one, other| other.share.total_cmp(&one.share));
+    waits
 }
 
 /// A quantile of times counted in buckets, as Prometheus's `histogram_quantile` estimates it: as if those within a bucket were
@@ -255,8 +301,13 @@ pub mod tests {
                 buckets[bucket] = count;
                 serde_json::json!({ "buckets": buckets })
             };
+            let waited = |bucket: usize, count: u64, sum_us: u64| {
+                let mut waited = latency(bucket, count);
+                waited["sum_us"] = sum_us.into();
+                waited
+            };
             serde_json::json!({
-                "name": name, "scheme": "etica", "connections": 2, "block_bytes": 4096, "dirty_s": n,
+                "name": name, "scheme": "etica", "connections": 2, "block_bytes": 4096, "oldest_dirty_s": n,
                 "sharing": {
                     "weight": 1.0, "dram": level(256 * n, Some(512 * n)), "ssd": level(1 << 20, None),
                     "expected_hit_ratio": 0.5, "measured_hit_ratio": null
@@ -275,7 +326,8 @@ pub mod tests {
                         "dram": latency(1, 50 * n), "read_ssd": latency(0, 0), "ssd": latency(5, 25 * n),
                         "backing": latency(20, 25 * n)
                     },
-                    "write": latency(4, 28 * n), "flush": latency(0, 0)
+                    "write": latency(4, 28 * n), "flush": latency(0, 0),
+                    "waited_for": {"daemon": waited(1, 78 * n, 100 * n), "backing_read": waited(20, 25 * n, 300 * n)}
                 }
             })
         };
@@ -292,7 +344,10 @@ pub mod tests {
         assert_eq!((a.reads, a.writes, a.mib_per_s), (1000.0, 280.0, 5.0));
         assert_eq!((a.read_hits, a.write_hits), (Some(0.75), Some(0.25)));
         assert_eq!((a.dirty_mib, a.ssd_mib_per_s, a.ssd_written_mib), (30.0, 20.0, 60.0));
-        assert_eq!(a.dirty_s, Some(30));
+        assert_eq!(a.oldest_dirty_s, Some(30));
+        let [disk, daemon] = &a.waits[..] else { panic!("two waits: {:?}", a.waits) };
+        assert_eq!((disk.name.as_str(), disk.share, disk.p99_us), ("disk read", 0.75, Some(10e6)));
+        assert_eq!((daemon.name.as_str(), daemon.share, daemon.p99_us), ("daemon", 0.25, Some(4.975)));
         assert_eq!(a.shares.as_deref(), Some("DRAM 30 MiB, could use 60 MiB; SSD 4 GiB"));
         assert_eq!(
             a.kinds[0],

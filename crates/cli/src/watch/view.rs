@@ -7,8 +7,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
-use super::rates::{Kind, READ_SSD, Rates, total};
-use crate::shares::time as duration;
+use super::rates::{Kind, READ_SSD, Rates, Wait, total};
 
 /// Events that are shown, the latest last.
 pub const SHOWN_EVENTS: usize = 2;
@@ -27,7 +26,7 @@ struct Column {
 }
 
 /// Beside the names, which come first.
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [Column; 10] = [
     Column { title: "read/s", width: 6, value: |vm| Some(vm.reads), text: |vm| amount(Some(vm.reads)) },
     Column { title: "writ/s", width: 6, value: |vm| Some(vm.writes), text: |vm| amount(Some(vm.writes)) },
     Column {
@@ -45,6 +44,12 @@ const COLUMNS: [Column; 9] = [
         width: 6,
         value: |vm| Some(vm.dirty_mib),
         text: |vm| amount(Some(vm.dirty_mib)),
+    },
+    Column {
+        title: "age",
+        width: 4,
+        value: |vm| vm.oldest_dirty_s.map(|s| s as f64),
+        text: |vm| vm.oldest_dirty_s.map_or_else(|| "-".to_owned(), age),
     },
     Column {
         title: "SSDwr",
@@ -188,7 +193,8 @@ impl Top {
         frame.render_widget(Paragraph::new(vec![Line::from(self.title.clone()), Line::from(sums)]), head);
         self.draw_list(frame, list);
         if details > 0 {
-            frame.render_widget(Paragraph::new(description), detail);
+            let lines: Vec<Line<'_>> = description.into_iter().map(Line::from).collect();
+            frame.render_widget(Paragraph::new(lines), detail);
         }
         let latest = self.events.iter().skip(self.events.len() - usize::from(events));
         let latest: Vec<Line<'_>> = latest.map(|text| Line::from(text.as_str())).collect();
@@ -250,7 +256,7 @@ fn shortened(name: &str, width: usize) -> String {
 }
 
 /// The details of one VM.
-fn describe(vm: &Rates) -> Vec<Line<'static>> {
+pub fn describe(vm: &Rates) -> Vec<String> {
     let own = format!(
         "{}: {}, {} connected, {} MiB written to SSDs since the start",
         vm.name,
@@ -258,16 +264,33 @@ fn describe(vm: &Rates) -> Vec<Line<'static>> {
         vm.connections,
         amount(Some(vm.ssd_written_mib))
     );
-    let titles = format!("{:<10}{:>10}{:>9}{:>9}{:>9}", "", "requests/s", "blocks %", "p50", "p99");
-    let dirty = vm.dirty_s.map(|s| format!("; dirty for at most {}", duration(s))).unwrap_or_default();
-    let shares = Line::from(format!("{}{dirty}", vm.shares.as_deref().unwrap_or("shares are not known")));
+    let titles = format!("{:<8}{:>11}{:>9}{:>9}{:>9}", "", "requests/s", "blocks %", "p50", "p99");
+    let shares = vm.shares.clone().unwrap_or_else(|| "shares are not known".to_owned());
     // A level that serves nothing and is rare has no line.
     let kinds = vm.kinds.iter().filter(|kind| kind.name != READ_SSD || kind.requests > 0.0);
     let kinds = kinds.map(|Kind { name, requests, share, p50_us, p99_us }| {
         let (requests, share) = (amount(Some(*requests)), percent(*share));
-        Line::from(format!("{name:<10}{requests:>10}{share:>9}{:>9}{:>9}", time(*p50_us), time(*p99_us)))
+        format!("{name:<8}{requests:>11}{share:>9}{:>9}{:>9}", time(*p50_us), time(*p99_us))
     });
-    [Line::from(own), shares, Line::from(titles)].into_iter().chain(kinds).collect()
+    // Beside these what was waited for, as far as there are lines.
+    let waits = vm.waits.iter().map(|Wait { name, share, p99_us }| {
+        format!("{name:<14}{:>7}{:>9}", percent(Some(*share)), time(*p99_us))
+    });
+    let waits = [format!("{:<14}{:>7}{:>9}", "waited for", "time %", "p99")].into_iter().chain(waits);
+    let waits = waits.chain(std::iter::repeat(String::new()));
+    let both = [titles].into_iter().chain(kinds).zip(waits);
+    let both = both.map(|(kind, wait)| format!("{kind}   {wait}").trim_end().to_owned());
+    [own, shares].into_iter().chain(both).collect()
+}
+
+/// Seconds in four characters.
+fn age(s: u64) -> String {
+    match s {
+        0..100 => format!("{s}s"),
+        100..6000 => format!("{}m", s / 60),
+        6000..360_000 => format!("{}h", s / 3600),
+        _ => format!("{}d", (s / 86_400).min(999)),
+    }
 }
 
 /// A number in at most six characters; a dash when there is none.
@@ -343,12 +366,18 @@ mod tests {
         let screen = screen(&mut top(&[("vm01", 2)]), 80, 24);
         let words: Vec<&str> = screen[3].split_whitespace().collect();
         assert_eq!(words[..8], ["vm01", "200", "56.0", "1.0", "75.0", "25.0", "10.0", "s"], "{screen:#?}");
-        assert_eq!(words[8..], ["50", "us", "2.0", "4.0"], "{screen:#?}");
+        assert_eq!(words[8..], ["50", "us", "2.0", "2s", "4.0"], "{screen:#?}");
         assert_eq!(screen[2].split_whitespace().last(), Some("SSDwr"));
         let disk = screen.iter().find(|line| line.starts_with("disk")).expect("details");
         let words: Vec<&str> = disk.split_whitespace().collect();
         assert_eq!(words, ["disk", "50.0", "25.0", "10.0", "s", "10.0", "s"]);
-        let shares = "DRAM 2 MiB, could use 4 MiB; SSD 4 GiB; dirty for at most 2 s";
+        let waited: Vec<&str> = screen.iter().filter_map(|line| line.get(49..)).map(str::trim_end).collect();
+        let at = waited.iter().position(|line| line.starts_with("waited for")).expect("what was waited for");
+        let wait = |at: usize| waited[at].split_whitespace().collect::<Vec<_>>();
+        assert_eq!(wait(at + 1), ["disk", "read", "75.0", "10.0", "s"], "{screen:#?}");
+        assert_eq!(wait(at + 2), ["daemon", "25.0", "5", "us"], "{screen:#?}");
+        assert!(screen.iter().all(|line| line.chars().count() <= 80), "{screen:#?}");
+        let shares = "DRAM 2 MiB, could use 4 MiB; SSD 4 GiB";
         assert!(screen.iter().any(|line| line == shares), "{screen:#?}");
         assert_eq!(screen[21..23], ["event 1", "event 2"], "{screen:#?}");
     }
@@ -428,5 +457,7 @@ mod tests {
             assert!(amount(Some(value)).len() <= 7, "{value}");
         }
         assert_eq!([time(Some(999.4)), time(Some(1e3)), time(Some(2.5e6))], ["999 us", "1.0ms", "2.5 s"]);
+        assert_eq!([99, 100, 5999, 6000, 400_000].map(age), ["99s", "1m", "99m", "1h", "4d"]);
+        assert!([0, 99, 5999, 359_999, u64::MAX].map(age).iter().all(|age| age.len() <= 4));
     }
 }

@@ -244,6 +244,13 @@ fn a_scrape_says_what_the_status_says() {
         for (path, sample) in OF_STATUS {
             assert_eq!(numbers[*path], sample_of(&samples, name, sample), "{name}: {path}, {sample}");
         }
+        let mut waited = 0.0;
+        for (cause, times) in vm["latency"]["waited_for"].as_object().unwrap() {
+            let sample = format!("lode_request_duration_seconds_count waited_for {cause}");
+            waited += times["count"].as_f64().unwrap();
+            assert_eq!(times["count"].as_f64().unwrap(), sample_of(&samples, name, &sample));
+            numbers.remove(&format!("latency/waited_for/{cause}/count"));
+        }
         numbers
             .retain(|path, _| !known.contains(path.as_str()) && !DERIVED.iter().any(|d| path.ends_with(d)));
         assert!(numbers.is_empty(), "no metric tells {numbers:?}");
@@ -254,6 +261,7 @@ fn a_scrape_says_what_the_status_says() {
         let reads_and_writes =
             of("lode_read_duration_seconds_count +") + of("lode_write_duration_seconds_count");
         assert_eq!(of("lode_requests_total"), reads_and_writes);
+        assert_eq!(waited, reads_and_writes + of("lode_flush_duration_seconds_count"));
         assert_eq!(of("lode_draining"), 0.0);
     }
     drop(clients);

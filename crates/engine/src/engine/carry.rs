@@ -56,6 +56,9 @@ impl Engine {
 
     /// Tells a block in flight what happened, and carries out what follows.
     pub(super) fn advance(&mut self, block: BlockNo, input: Input, mut at_hand: AtHand) {
+        if let Some((request, cause)) = self.flights.of(block).waits_for() {
+            self.requests.waited(request, cause);
+        }
         let mut input = Some(input);
         while let Some(happened) = input {
             let facts = self.facts(block, self.flights.of(block));

@@ -68,7 +68,9 @@ impl Engine {
     /// Decides the next piece of a request.
     fn decide(&mut self, mut next: Taken) {
         let piece = next.next_piece(self.config.block);
+        let held_by = self.front.held_by(&next);
         let key = next.key().unwrap_or_else(|| self.begin_request(&mut next, piece.start));
+        self.requests.waited(key, held_by);
         self.decide_piece(key, &next.request().op, &piece);
         next.piece_decided(key, piece.end);
         let (is_last, is_access, now_ns) =
@@ -100,7 +102,7 @@ impl Engine {
                 (std::iter::once(zeroes).collect(), fua && !planted("fua-of-zeroes-ignored"))
             }
         };
-        self.requests.begin(next.request().token, data, block.block_of(start), durable)
+        self.requests.begin(next.request().token, data, block.block_of(start), durable, next.since_ns())
     }
 
     fn decide_piece(&mut self, request: usize, op: &GuestOp, piece: &Range<u64>) {

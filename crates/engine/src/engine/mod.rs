@@ -167,12 +167,17 @@ impl Engine {
         self.front.prefetch(offsets_bytes.map(|offset_bytes| self.config.block.block_of(offset_bytes)));
     }
 
+    /// Says what time it is, on any clock. What requests waited for is measured by it, and nothing is decided by it.
+    pub fn set_clock(&mut self, now_ns: u64) {
+        self.requests.now_ns = now_ns;
+    }
+
     /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
     pub fn submit(&mut self, request: GuestRequest) {
         let (_, length_bytes) = request.op.range();
         self.background.guest_asked(length_bytes.div_ceil(self.config.block.bytes()) as u32);
         let token = request.token;
-        if let Err(error) = self.front.push(request, self.config.volume_bytes) {
+        if let Err(error) = self.front.push(request, self.requests.now_ns, self.config.volume_bytes) {
             self.requests.refuse(token, error);
         }
         // Nothing else can move before the request does: all moved that could when the last input was taken.
@@ -292,6 +297,13 @@ impl Engine {
     /// Decisions counted, as replay counts them.
     pub fn counters(&self) -> &Counters {
         self.front.counters()
+    }
+
+    /// Of the volume on the SSD the latest version, and one about which the oldest dirty block came; see
+    /// [`lode_store::Places::oldest_dirty`]. Later versions come later.
+    pub fn versions(&self) -> (u64, Option<u64>) {
+        let places = self.levels.store().map(VolumeStore::places);
+        places.map_or((0, None), |places| (places.version(), places.oldest_dirty()))
     }
 
     /// What went wrong so far.

@@ -22,6 +22,7 @@ use crate::flight::{BlockOp, CopyAt, Flight, Input, PartEnd, Stage};
 use crate::guest::{GuestError, Served};
 use crate::io::{Io, Owner, Want};
 use crate::ordered::Ordered;
+use crate::waits::WaitedFor;
 
 /// Part of the reserve of the SSD's places that copies leave to guests.
 const LEFT_TO_GUESTS: u32 = 2;
@@ -292,6 +293,7 @@ impl Engine {
                 self.advance(block, Input::Released, AtHand::Nothing);
             }
         }
+        self.requests.waited(range.request(), WaitedFor::BackingWrite);
         self.end_part(range.request(), end);
     }
 }

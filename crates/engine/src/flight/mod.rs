@@ -45,6 +45,7 @@ use lode_types::{Bytes, Level, SECTOR_BYTES};
 use crate::dram::Frame;
 use crate::guest::{GuestError, Served};
 use crate::reissue::DiskWrite;
+use crate::waits::WaitedFor;
 
 pub(crate) use copies::{CopyAt, SsdCopy};
 pub(crate) use lode_store::Place;
@@ -468,6 +469,23 @@ impl Flight {
     /// The access at the head.
     pub(crate) fn access(&self) -> Option<&BlockAccess> {
         if let Some(BlockOp::Access(access)) = self.queue.front() { Some(access) } else { None }
+    }
+
+    /// The guest's request that the operation at the head is for, as long as that is not answered, and what it waits for.
+    pub(crate) fn waits_for(&self) -> Option<(usize, WaitedFor)> {
+        let access = self.access()?;
+        let cause = match self.stage {
+            Stage::Start | Stage::Late => WaitedFor::Order,
+            Stage::Read(CopyAt::ReadSsd) => WaitedFor::ReadSsdRead,
+            Stage::Read(CopyAt::Ssd) => WaitedFor::SsdRead,
+            Stage::Read(CopyAt::Backing) => WaitedFor::BackingRead,
+            Stage::Gate(_) => WaitedFor::Journal,
+            // Others are copies of what was answered.
+            Stage::WriteSsd if matches!(access.kind, AccessKind::WriteBack { .. }) => WaitedFor::SsdWrite,
+            Stage::WriteBacking | Stage::WriteBack => WaitedFor::BackingWrite,
+            _ => return None,
+        };
+        Some((access.slice.request, cause))
     }
 
     fn access_mut(&mut self) -> Option<&mut BlockAccess> {

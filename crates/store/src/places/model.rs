@@ -231,6 +231,10 @@ impl Model {
         }
         let dirty = self.plain.iter().filter(|plain| plain.entry.state == EntryState::Dirty).count();
         assert_eq!(self.places.dirty() as usize, dirty);
+        let dirty = (0..).zip(&self.plain).filter(|(_, plain)| plain.entry.state == EntryState::Dirty);
+        let oldest = dirty.map(|(place, _)| self.places.era(place)).min();
+        let found = self.places.oldest_dirty();
+        assert_eq!(found.map(|version| self.places.era_of(version)), oldest);
     }
 
     /// Versions on pages compare as the exact ones do: with each other's, and with those of records.
