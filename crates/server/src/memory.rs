@@ -93,7 +93,7 @@ pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
         engines.push(engine);
     }
     let divided = config.divides().then(|| frames_of_host(config, engines.iter()));
-    let volumes = config.vms.iter().filter(|vm| vm.ssd_bytes > 0).count() as u64;
+    let volumes = engines.iter().filter(|engine| largest(engine).share.ssd_blocks > 0).count() as u64;
     Ok(HostMemory {
         together: together(begins.into_iter(), divided, block),
         together_blocks,

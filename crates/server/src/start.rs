@@ -188,7 +188,9 @@ impl Plan<'_> {
     /// What it asks of the SSD. Where `kept` is given, a volume goes on with the extents that it has there, and gets others,
     /// or gives some back, when it is served.
     fn spec(&self, kept: Option<&StoreView>) -> VolumeSpec {
-        let (needed, spare) = (self.config.ssd_places(), self.config.spare_ssd_places());
+        // Without a share as well a volume takes an extent, of which nobody else may have a part to spare.
+        let needed = self.config.ssd_places().max(self.has_space.into());
+        let spare = self.config.spare_ssd_places();
         let (places, spare_places) = match kept.map_or(0, |view| view.places_of(&self.vm.name)) {
             0 => (needed, spare),
             has => (has, (needed + spare).saturating_sub(has)),
@@ -238,10 +240,7 @@ impl<'c> Start<'c> {
             // A VM whose share is gone may have left dirty blocks.
             plans.iter_mut().for_each(|plan| plan.has_space |= known.contains(&plan.vm.name));
         }
-        // Whoever has no volume on the SSD cannot be given space there.
-        for plan in plans.iter_mut().filter(|plan| !plan.has_space) {
-            plan.config.largest_share = plan.config.largest_share.map(|most| most.with(Level::Ssd, 0));
-        }
+        give_volumes(&mut plans, ssd.as_ref().map(|ssd| &ssd.view));
         let (frames, divides) =
             (frames_of_host(config, plans.iter().map(|plan| &plan.config)), config.divides());
         let extent_places = ssd.as_ref().map_or(1, |ssd| ssd.view.places_in(1) as u32);
@@ -387,6 +386,34 @@ pub(crate) struct Recovered {
     pub read_ssd: Option<ReadSsdLabel>,
     /// The disks, which are served from now on.
     pub claims: Claims,
+}
+
+/// Of the extents that shares leave, those with volumes of VMs that have no share yet are at most one of so many.
+const LEFT_TO_SHARES: usize = 2;
+
+/// Whoever has no share of the SSD and may be given one while it is served has a volume there from the start, of one extent.
+/// Without a volume there is no space for it.
+fn give_volumes(plans: &mut [Plan<'_>], view: Option<&StoreView>) {
+    let specs: Vec<_> = plans.iter().filter(|plan| plan.has_space).map(|plan| plan.spec(None)).collect();
+    let mut room = view.map_or(0, |view| view.volumes_left(&specs) / LEFT_TO_SHARES);
+    let mut without = Vec::new();
+    for plan in plans.iter_mut().filter(|plan| !plan.has_space) {
+        let Some(most) = plan.config.largest_share.filter(|most| most.ssd_blocks > 0) else { continue };
+        if room > 0 {
+            (room, plan.has_space) = (room - 1, true);
+        } else {
+            plan.config.largest_share = Some(most.with(Level::Ssd, 0));
+            without.push(plan.vm.name.as_str());
+        }
+    }
+    if let [first, ..] = without[..] {
+        warn!(
+            "VM {first}{} cannot be given a share of the cache SSD before a restart: with what shares leave there is no room for \
+             {} volume(s) more beside growing ones. Name a share (`ssd`) for it, or make shares of others smaller",
+            if without.len() > 1 { format!(" and {} others", without.len() - 1) } else { String::new() },
+            without.len()
+        );
+    }
 }
 
 /// Checks a VM whose backing disk is open.

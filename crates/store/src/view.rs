@@ -188,6 +188,15 @@ impl StoreView {
         }
     }
 
+    /// How many volumes of one extent each there is room for when these have the places they need.
+    pub fn volumes_left(&self, specs: &[VolumeSpec]) -> usize {
+        let have: u64 = specs.iter().map(|spec| self.directory_extents(&spec.name)).sum();
+        let need: u64 = specs.iter().map(|spec| self.wanted(spec)).sum();
+        let extents = (u64::from(self.free_extents()) + have).saturating_sub(need);
+        let new = specs.iter().filter(|spec| self.directory.find(&spec.name).is_none()).count();
+        usize::try_from(extents).unwrap_or(usize::MAX).min(self.free_numbers().saturating_sub(new))
+    }
+
     /// Extents that a volume should have.
     pub(crate) fn wanted(&self, spec: &VolumeSpec) -> u64 {
         self.layout.extents_for(spec.places.max(1))

@@ -231,6 +231,58 @@ fn shares_of_the_ssd_follow_demand_beyond_those_of_the_start() {
     daemon.stop();
 }
 
+/// By hand, and durably: what it holds there is found after a kill, although it has no share then.
+#[test]
+fn a_vm_that_began_without_the_ssd_is_given_a_share_of_it() {
+    let site = Site::in_memory();
+    configure(&site, ["ssd = \"16MiB\"\nscheme = \"lru\"", "dram = \"4MiB\""], "ssd = \"48MiB\"");
+    let daemon = site.serve_up();
+    let vm2 = &daemon.status()["vms"][1];
+    assert_eq!((&vm2["quota"]["ssd_blocks"], &vm2["scheme"]), (&0.into(), &"auto".into()));
+    assert_eq!(vm2["sharing"]["ssd"]["reach_blocks"], 48 * 256);
+    let mut guests = [0, 1].map(Guest::new);
+    let daemon = while_guests_live(&mut guests, daemon, |daemon| {
+        set(&site, "vm2", "24MiB");
+        wait_for_shares(&daemon, |shares| shares == [16 * 256, 24 * 256]);
+        // It is used.
+        let deadline = Instant::now() + PATIENCE;
+        while daemon.status()["vms"][1]["gauges"]["dirty_blocks"].as_u64().unwrap() < 100 {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        daemon.kill();
+        None
+    });
+    assert!(daemon.is_none());
+    let daemon = site.serve_up();
+    // It has none again, which the configuration does not name: what was dirty there is not lost.
+    assert_eq!(daemon.status()["vms"][1]["quota"]["ssd_blocks"], 0);
+    guests.iter_mut().for_each(|guest| guest.check_all(&daemon));
+    let is_clean = |daemon: &Daemon<'_>| daemon.status()["vms"][1]["gauges"]["dirty_blocks"] == 0;
+    let deadline = Instant::now() + PATIENCE;
+    while !is_clean(&daemon) {
+        assert!(Instant::now() < deadline, "{}", daemon.status()["vms"][1]["gauges"]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    daemon.stop();
+}
+
+#[test]
+fn a_vm_that_began_without_the_ssd_gets_what_it_could_use_of_it() {
+    let site = Site::in_memory();
+    let vms = ["ssd = \"16MiB\"\nscheme = \"centaur-like\"", "dram = \"1MiB\"\nssd = \"0\""];
+    configure(&site, vms, "mode = \"auto\"\nssd = \"48MiB\"\ninterval = \"1s\"");
+    let daemon = site.serve_up();
+    assert_eq!(daemon.status()["vms"][1]["quota"]["ssd_blocks"], 0);
+    let (began, mut client) = (Instant::now(), daemon.client("vm2"));
+    while daemon.status()["vms"][1]["quota"]["ssd_blocks"].as_u64().unwrap() < 8 * 256 {
+        (0..12 * 256).for_each(|block| drop(client.read(block * BLOCK_BYTES, BLOCK_BYTES as u32)));
+        assert!(began.elapsed() < PATIENCE, "{}", daemon.status()["vms"][1]["sharing"]);
+    }
+    drop(client);
+    daemon.stop();
+}
+
 #[test]
 fn a_share_that_nothing_lets_grow_is_refused_with_what_would() {
     let site = Site::new();

@@ -423,7 +423,7 @@ impl Sharing {
     fn beyond_reach(&self, vm: &Vm, level: Level, blocks: u32, reach_blocks: u32) -> String {
         let [wanted, reach] = [blocks, reach_blocks].map(|blocks| self.size(blocks));
         let (name, key) = (&vm.name, level.name());
-        // One without a share of the SSD at its start has no volume there.
+        // One without a volume on the SSD has no room for a share there.
         let max = if level == Level::Dram || reach_blocks > 0 {
             format!(" A `max` of {key} in the configuration lets it grow up to that without a restart.")
         } else {
