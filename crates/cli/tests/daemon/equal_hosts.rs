@@ -15,7 +15,7 @@ use lode_types::{BlockSize, Level, RequestOp, TraceRequest};
 use serde_json::Value;
 
 use crate::common::{Daemon, Site, lode_ok};
-use crate::equality::{COUNTERS, pick, requests_of};
+use crate::equality::{COUNTERS, eventful, pick, requests_of};
 
 const VMS: usize = 3;
 /// Of each VM.
@@ -107,7 +107,9 @@ fn share_of(quota: &Value) -> [u64; 2] {
 
 fn in_simulation(case: &Case<'_>) -> Outcome {
     let mut settings = case.info().settings();
-    case.sets.iter().for_each(|set| settings.set_pair(set).unwrap());
+    // As a daemon has it where the host divides.
+    let sets = case.sets.iter().copied().chain(["sizing=host"]);
+    sets.for_each(|set| settings.set_pair(set).unwrap());
     let levels = case.levels();
     let first = levels.map(|_, blocks| blocks / VMS as u32);
     let machine = |vm: usize| {
@@ -288,4 +290,17 @@ fn hosts_with_one_level_are_the_same_everywhere() {
     let objective = "objective=sum_hit_ratio";
     three_worlds_agree("eci-cache-like", &["assoc=0", objective, EXACT], None);
     three_worlds_agree("centaur-like", &["assoc=0", objective, SAMPLED], None);
+}
+
+/// The default, with looks at its shadows so often, and changes so cheap, that schemes follow each other while shares move.
+#[test]
+fn hosts_with_auto_are_the_same_everywhere() {
+    for distances in [EXACT, SAMPLED] {
+        three_worlds_agree(
+            "auto",
+            &[eventful("auto"), &["objective=sum_hit_ratio", distances]].concat(),
+            None,
+        );
+    }
+    three_worlds_agree("auto", &[eventful("auto"), &[SAMPLED]].concat(), Some("nvme-raid10"));
 }
