@@ -7,13 +7,13 @@ use lode_engine::{Buf, Engine, EngineConfig, GuestOp, GuestRequest};
 use lode_format::CacheId;
 use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_store::{Store, SyncDevice, VolumeSpec};
-use lode_types::{BlockSize, Bufs, Level, Rng, pool_bytes};
+use lode_types::{BlockSize, Bufs, Level, Rng};
 
 /// What a daemon measures distances on, unless told otherwise.
 const SAMPLED: &[&str] = &["distances=sampled"];
 
 /// The schemes that are measured, with what is set, and how many bytes all tables may take for each cached block, a test says.
-pub const SCHEMES: [(&str, &[&str], u64); 8] = [
+pub const SCHEMES: [(&str, &[&str], u64); 11] = [
     ("lru", &[], 40),
     ("etica", SAMPLED, 45),
     ("etica", &[], 125),
@@ -22,14 +22,17 @@ pub const SCHEMES: [(&str, &[&str], u64); 8] = [
     ("tica-adaptive", &[], 78),
     ("tica-ef", &[], 50),
     ("rpac", &[], 115),
+    ("auto", &[], 200),
+    ("auto", &["sizing=host"], 200),
+    ("benefit-density", &[], 130),
 ];
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
-/// Bytes that are allocated now, without frames and other buffers of whole pages.
+/// Bytes that are allocated now. Frames and other buffers of whole pages are not among them: the pool maps its memory itself.
 pub fn allocated_bytes() -> usize {
-    held_bytes().saturating_sub(pool_bytes())
+    held_bytes()
 }
 
 /// An SSD that keeps the superblock and the directory, which is all that is read of one whose volumes are new.
