@@ -195,11 +195,14 @@ impl<'a> Adviser<'a> {
         }
         if demand_blocks < capacity_blocks {
             let given: u64 = offer.shares_blocks[level.index()].iter().sum();
-            let for_writes = given.saturating_sub(demand_blocks);
-            let idle = capacity_blocks - demand_blocks - for_writes;
+            let more = given.saturating_sub(demand_blocks);
+            let idle = capacity_blocks - demand_blocks - more;
             let mut text = format!("{name} of {} is enough for every hit", size(demand_blocks));
-            if for_writes > 0 {
-                text += &format!("; {} more keep what VMs write off the disk", size(for_writes));
+            if more > 0 {
+                text += &match self.buffers_writes(offer, level) {
+                    true => format!("; {} more keep what VMs write off the disk", size(more)),
+                    false => format!("; {} more make shares multiples of {}", size(more), size(self.granule)),
+                };
             }
             if idle > 0 {
                 let why = match level {
@@ -215,6 +218,13 @@ impl<'a> Adviser<'a> {
             size(demand_blocks),
             part(capacity_blocks as f64 / demand_blocks as f64)
         ))
+    }
+
+    /// Whether some share of a level keeps writes off the disk: host memory holds nothing that the disk does not have.
+    fn buffers_writes(&self, offer: &Offer<'_>, level: Level) -> bool {
+        let shares = offer.shares_blocks[level.index()];
+        let writes = |(vm, &blocks): (&VmLoad, &u64)| blocks > 0 && vm.profile.writes() > 0;
+        level == Level::Ssd && self.load.vms.iter().zip(shares).any(writes)
     }
 
     /// VMs that would gain most from a larger share.
@@ -343,10 +353,11 @@ fn about_writers(load: &Load, offer: &Offer<'_>) -> Option<String> {
         .filter(|(vm, ssd_blocks)| is_writer(vm) && **ssd_blocks > 0)
         .map(|(vm, _)| show_vm(&vm.facts.name))
         .collect();
+    let (write, their) = if writers.len() == 1 { ("writes", "its") } else { ("write", "their") };
     (!writers.is_empty()).then(|| {
         format!(
-            "{} mostly write: their share of the SSD buffers writes and wears it; without one their writes wait for \
-             the disk.",
+            "{} mostly {write}: {their} share of the SSD buffers writes and wears it; without one {their} writes wait \
+             for the disk.",
             named(&writers)
         )
     })

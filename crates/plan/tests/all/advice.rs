@@ -198,3 +198,25 @@ fn one_level_alone_can_be_divided_by_every_objective() {
         );
     }
 }
+
+/// Host memory keeps no writes off the disk, and without a write there are none to keep: what a share has more is said to be rounding.
+#[test]
+fn what_shares_have_more_than_hits_need_is_said_as_it_is() {
+    let reads: Vec<Request> = (0..40).map(|at| request(Read, at % 5, 1)).collect();
+    let mut mixed = reads.clone();
+    mixed.extend((0..20).map(|at| request(Write, 100 + at, 1)));
+    for requests in [&reads, &mixed] {
+        let options = options(LATENCY, Solver::Auto, Vec::new());
+        let advice = report(requests, levels(16, 0), &options).advice;
+        let of_dram = "DRAM of 20 KiB is enough for every hit; 12 KiB more make shares multiples of 16 KiB; 32 KiB of 64 KiB";
+        assert!(advice.iter().any(|line| line.starts_with(of_dram)), "{advice:?}");
+        let of_writes = |line: &&String| line.contains("keep what VMs write off the disk");
+        assert!(!advice.iter().any(|line| of_writes(&line)), "{advice:?}");
+    }
+    let options = options(LATENCY, Solver::Auto, Vec::new());
+    let advice = report(&mixed, levels(0, 64), &options).advice;
+    assert!(!advice.iter().any(|line| line.contains("host_0 mostly")), "{advice:?}");
+    let writes: Vec<Request> = (0..40).map(|at| request(Write, at, 1)).collect();
+    let advice = report(&writes, levels(0, 64), &options).advice;
+    assert!(advice.iter().any(|line| line.starts_with("host_0 mostly writes: its share")), "{advice:?}");
+}
