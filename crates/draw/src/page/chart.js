@@ -2,7 +2,7 @@
    are measured points, never what lies between them. */
 const bringLines = (() => {
   const NARROW_PX = 700; /* where there is less room, a chart is laid out anew instead of made smaller */
-  const LEAST_DRAG_PX = 8, REACH_PX = 30;
+  const LEAST_DRAG_PX = 8, REACH_PX = 30, TAIL_LETTERS = 6;
 
   const swatch = (chart, index) => {
     const series = chart.series[index], { node } = drawLines;
@@ -385,7 +385,11 @@ const bringLines = (() => {
       });
       made.addEventListener('dblclick', () => this.owner.isolate(series.name));
       made.append(swatch(this.owner.chart, index));
-      element('span', made, '', series.name);
+      const name = element('span', made, 'name');
+      /* What tells the volumes of one trace apart stands at the end, which is therefore never left out. */
+      const cut = Math.max(series.name.length - TAIL_LETTERS, 0);
+      element('span', name, '', series.name.slice(0, cut));
+      element('span', name, '', series.name.slice(cut));
       lights(made, series.name);
       return { button: made, value: element('em', made, '') };
     }
@@ -436,7 +440,7 @@ const bringLines = (() => {
       const { chart, view } = this.owner;
       this.complement.hidden = chart.y.complement === null;
       this.complement.textContent = view.complement ? 'Show hits' : 'Show misses';
-      [['logX', chart.x, 'Sizes'], ['logY', chart.y, 'Heights']].forEach(([key, axis, what]) => {
+      [['logX', chart.x, 'x axis'], ['logY', chart.y, 'y axis']].forEach(([key, axis, what]) => {
         this[key].hidden = !this.canLog(axis);
         this[key].textContent = `${what}: ${view[key] ? 'log' : 'linear'}`;
         this[key].setAttribute('aria-pressed', String(view[key]));

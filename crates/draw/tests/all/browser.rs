@@ -197,12 +197,33 @@ fn names_hide_and_isolate_and_dragging_zooms() {
          press('Show all'); note(curves()); await point('pointerdown', 300, 100); await point('pointermove', 500, 200);\n\
          note(figure.querySelectorAll('.drag').length); await point('pointerup', 500, 200); note(ticks() !== first);\n\
          note(figure.querySelectorAll('.drag').length); press('Reset zoom'); note(ticks() === first);\n\
-         press('Show misses'); note(ticks().includes('Misses')); press('Show hits'); press('Sizes: log'); note(ticks() !== first);\n\
-         press('Sizes: linear'); note(ticks() === first); }})();"
+         press('Show misses'); note(ticks().includes('Misses')); press('Show hits'); press('x axis: log'); note(ticks() !== first);\n\
+         press('x axis: linear'); note(ticks() === first); }})();"
     );
     let Some(dom) = opened(&with_misses(page), "", &script) else { return };
     let wanted = ["9", "false", "1", "4", "true", "10", "1", "true", "0", "true", "true", "true", "true"];
     assert_eq!(noted(&dom), wanted);
+}
+
+/// Volumes of one trace differ at the ends of their names; and no chart is wider than its place.
+#[test]
+fn names_keep_their_ends_and_charts_their_places() {
+    let mut page = planner::planner_page(10, 100);
+    let Item::Lines(charts) = &mut page.sections[1].items[0] else {
+        panic!("the second section has the curves")
+    };
+    for series in charts.iter_mut().flat_map(|chart| &mut chart.series) {
+        series.name = format!("one-of-the-volumes-of-a-trace-with-a-very-long-name:{}", series.name);
+    }
+    let script = format!(
+        "{NOTE} const right = part => part.getBoundingClientRect().right, names = [...document.querySelectorAll('.names .name')];\n\
+         note(names.length >= 10 && names.every(name => name.textContent.startsWith('one-of') && /^.*vm\\d+$/.test(name.lastChild.textContent)\n\
+           && right(name.lastChild) <= right(name) + 1 && name.lastChild.scrollWidth <= name.lastChild.clientWidth));\n\
+         note(names.some(name => name.firstChild.scrollWidth > name.firstChild.clientWidth));\n\
+         note([...document.querySelectorAll('.scroll > svg')].every(svg => getComputedStyle(svg).minWidth === '0px'));"
+    );
+    let Some(dom) = opened(&page, "", &script) else { return };
+    assert_eq!(noted(&dom), ["true", "true", "true"]);
 }
 
 /// The page with misses to choose.
