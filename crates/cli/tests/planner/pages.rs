@@ -234,8 +234,8 @@ fn budgets_curves_and_comparisons_have_pages() {
     let dom = quiet(&page(&folder, "compare.html", &compare), "").expect("a browser");
     let rows = texts(&dom, "<th").iter().filter(|text| ["etica", "arc"].contains(text)).count();
     assert_eq!(rows, 4);
-    let choices = ["Hits", "Latency of a request", "Writes to the SSD", "All VMs", "web_0", "db_0"];
-    assert_eq!(texts(&dom, "<option"), choices);
+    let measures = ["Hits", "Hits of block reads", "Latency of a request", "Writes to the SSDs"];
+    assert_eq!(texts(&dom, "<option"), [&measures[..], &["All VMs", "web_0", "db_0"]].concat());
 }
 
 #[test]
@@ -255,4 +255,21 @@ fn names_of_vms_are_only_text() {
         assert!(!dom.contains("<title>owned") && !dom.contains("<img"), "{name}");
         assert!(name == "r" || dom.contains("&lt;script&gt;document.title"), "the name is shown: {name}");
     }
+}
+
+/// A level that one of the schemes has counts in the sizes, has its columns, and what is hit may be looked at as what is missed.
+#[test]
+fn a_comparison_has_every_level() {
+    let folder = Folder::new();
+    let sizes = ["--dram", "1MiB", "--ssd", "16MiB", "--read-ssd", "16MiB"];
+    let trace = two_vms(&folder);
+    let file =
+        page(&folder, "tica.html", &[&["compare", &trace, "--schemes", "tica-ef,lru"][..], &sizes].concat());
+    let html = std::fs::read_to_string(file).expect("a page");
+    // Numbers have six digits: 33 MiB are 34,603,008 bytes, written 34603e3.
+    for wanted in ["Read SSD written", "Read SSD life", "Misses of all accesses", "\"x\":[34603e3"] {
+        assert!(html.contains(wanted), "{wanted}");
+    }
+    let file = page(&folder, "lru.html", &["compare", &trace, "--schemes", "lru", "--ssd", "16MiB"]);
+    assert!(!std::fs::read_to_string(file).expect("a page").contains("Read SSD"));
 }

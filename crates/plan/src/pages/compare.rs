@@ -6,6 +6,7 @@ use lode_draw::{
 };
 
 use lode_replay::InputReport;
+use lode_types::Level;
 
 use super::{lead, subtitle};
 use crate::error::PlanError;
@@ -19,32 +20,45 @@ const MAX_CHOSEN_VMS: usize = 64;
 struct Measure {
     title: &'static str,
     label: &'static str,
+    /// What one less it is, where that is worth a look.
+    complement: Option<&'static str>,
     unit: Unit,
     of_all: fn(&CellReport) -> Option<f64>,
     of_vm: fn(&CellVm) -> Option<f64>,
 }
 
-const MEASURES: [Measure; 3] = [
+const MEASURES: [Measure; 4] = [
     Measure {
         title: "Hits",
         label: "Hits of all accesses",
+        complement: Some("Misses of all accesses"),
         unit: Unit::Ratio,
         of_all: |cell| cell.hit_ratio,
         of_vm: |vm| vm.hit_ratio,
     },
     Measure {
+        title: "Hits of block reads",
+        label: "Hits of block reads",
+        complement: Some("Misses of block reads"),
+        unit: Unit::Ratio,
+        of_all: |cell| cell.read_hit_ratio,
+        of_vm: |vm| vm.read_hit_ratio,
+    },
+    Measure {
         title: "Latency of a request",
         label: "Mean latency",
+        complement: None,
         unit: Unit::Microseconds,
         of_all: |cell| cell.mean_latency_us,
         of_vm: |vm| vm.mean_latency_us,
     },
     Measure {
-        title: "Writes to the SSD",
+        title: "Writes to the SSDs",
         label: "Bytes written",
+        complement: None,
         unit: Unit::Bytes,
-        of_all: |cell| Some(cell.ssd_written_bytes as f64),
-        of_vm: |vm| Some(vm.ssd_written_bytes as f64),
+        of_all: |cell| Some(cell.ssd_written_bytes as f64 + cell.read_ssd_written_bytes as f64),
+        of_vm: |vm| Some(vm.ssd_written_bytes as f64 + vm.read_ssd_written_bytes as f64),
     },
 ];
 
@@ -111,12 +125,12 @@ fn what(report: &CompareReport) -> String {
 }
 
 fn total_bytes(cell: &CellReport) -> f64 {
-    cell.levels.dram_bytes as f64 + cell.levels.ssd_bytes as f64
+    Level::ALL.iter().map(|&level| cell.levels.of(level) as f64).sum()
 }
 
 /// A measure over the size, of one VM or of all; the size is that of all VMs together.
 fn chart(report: &CompareReport, measure: &Measure, vm: Option<usize>) -> LineChart {
-    let Measure { title, label, unit, of_all, of_vm } = *measure;
+    let Measure { title, label, complement, unit, of_all, of_vm } = *measure;
     let value = |cell: &CellReport| match vm {
         None => of_all(cell),
         Some(vm) => cell.vms.get(vm).and_then(of_vm),
@@ -125,7 +139,8 @@ fn chart(report: &CompareReport, measure: &Measure, vm: Option<usize>) -> LineCh
     let whose = whose.map_or_else(String::new, |vm| format!(" of {}", vm.name));
     let x = Axis::log("Size of all levels used", Unit::Bytes);
     let about = format!("{label}{whose} by size, for each scheme");
-    let mut chart = LineChart::new(title, about, x, Axis::linear(label, unit));
+    let y = Axis { complement: complement.map(str::to_owned), ..Axis::linear(label, unit) };
+    let mut chart = LineChart::new(title, about, x, y);
     for (number, scheme) in report.schemes.iter().enumerate() {
         let cells = report.cells.iter().filter(|cell| cell.scheme == number);
         let mut points: Vec<(f64, f64)> =
@@ -146,14 +161,27 @@ fn table(report: &CompareReport) -> Table {
         Column { title: "Scheme".to_owned(), cells: Cells::Text(report.cells.iter().map(label).collect()) },
         numbers("DRAM", Unit::Bytes, |cell| Some(cell.levels.dram_bytes as f64)),
         numbers("SSD", Unit::Bytes, |cell| Some(cell.levels.ssd_bytes as f64)),
+    ];
+    let has_read_ssd = report.cells.iter().any(|cell| cell.levels.read_ssd_bytes > 0);
+    if has_read_ssd {
+        columns.push(numbers("Read SSD", Unit::Bytes, |cell| Some(cell.levels.read_ssd_bytes as f64)));
+    }
+    columns.extend([
         numbers("Hits of all accesses", Unit::Ratio, |cell| cell.hit_ratio),
         numbers("Hits of block reads", Unit::Ratio, |cell| cell.read_hit_ratio),
         numbers("Latency of a request", Unit::Microseconds, |cell| cell.mean_latency_us),
         numbers("SSD written", Unit::Bytes, |cell| Some(cell.ssd_written_bytes as f64)),
-        numbers("Per write", Unit::Count, |cell| cell.cwf),
-    ];
+    ]);
+    if has_read_ssd {
+        let written = |cell: &CellReport| Some(cell.read_ssd_written_bytes as f64);
+        columns.push(numbers("Read SSD written", Unit::Bytes, written));
+    }
+    columns.push(numbers("Per write", Unit::Count, |cell| cell.cwf));
     if InputReport::all_have_times(&report.inputs) {
-        columns.push(numbers("Life", Unit::Years, |cell| cell.ssd_life_years));
+        columns.push(numbers("SSD life", Unit::Years, |cell| cell.ssd_life_years));
+        if has_read_ssd {
+            columns.push(numbers("Read SSD life", Unit::Years, |cell| cell.read_ssd_life_years));
+        }
         columns.push(numbers("Energy", Unit::Named("J"), |cell| cell.energy_j));
     }
     if let Some(baseline) = &report.baseline {

@@ -17,6 +17,10 @@ use crate::levels::title;
 use crate::recommend::RecommendedVm;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 
+/// What is said of everything that moves, where it is not of what is recommended.
+const NOT_RECOMMENDED: &str =
+    "; sliders, and all that follows them, are of two levels with etica, which are not recommended";
+
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.
 ///
 /// # Errors
@@ -61,7 +65,7 @@ pub fn size_page(report: &SizeReport, made: &Made) -> Result<String, PlanError> 
     let page = Page {
         title: "Cache plan".to_owned(),
         lead: lead(Some(report.recommended.sentence.clone()), made),
-        subtitle: subtitle(&report.inputs, &view.what()),
+        subtitle: subtitle(&report.inputs, &(view.what() + if two_levels { "" } else { NOT_RECOMMENDED })),
         sliders: view.sliders.list(),
         // Nothing else depends on them.
         fields: if view.written_per_day().is_some() { wear_fields(report.ssd_rating) } else { Vec::new() },
