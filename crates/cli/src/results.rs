@@ -144,8 +144,28 @@ pub fn is_to_standard_output((_, path): (&str, &Path)) -> bool {
     is_standard_output(path)
 }
 
-/// Rows of a table for programs: names of columns and their values, the same columns in every row.
-pub type Rows = Vec<Vec<(&'static str, String)>>;
+/// A column of a table for programs: its title, and what a row has there.
+pub type Column<T> = (&'static str, fn(&T) -> String);
+
+/// So many of them.
+pub type Columns<T, const N: usize> = [Column<T>; N];
+
+/// A table for programs.
+pub struct Rows {
+    titles: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// A row for each of `items`. Where there are none, there are titles all the same.
+    pub fn of<T>(columns: &[Column<T>], items: impl IntoIterator<Item = T>) -> Rows {
+        let row = |item: T| columns.iter().map(|(_, value)| value(&item)).collect();
+        Rows {
+            titles: columns.iter().map(|(title, _)| *title).collect(),
+            rows: items.into_iter().map(row).collect(),
+        }
+    }
+}
 
 /// A value of such a row; nothing where there is none.
 pub fn cell(value: Option<impl ToString>) -> String {
@@ -153,11 +173,9 @@ pub fn cell(value: Option<impl ToString>) -> String {
 }
 
 /// Comma-separated values by RFC 4180, but for the line ends, with a title line.
-fn csv_text(rows: Rows) -> String {
-    let line = |fields: Vec<String>| fields.join(",") + "\n";
-    let titles = rows.first().map(|row| line(row.iter().map(|(title, _)| (*title).to_owned()).collect()));
-    let rows = rows.into_iter().map(|row| line(row.into_iter().map(|(_, value)| quoted(value)).collect()));
-    titles.into_iter().chain(rows).collect()
+fn csv_text(table: Rows) -> String {
+    let line = |row: Vec<String>| row.into_iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+    table.titles.join(",") + "\n" + &table.rows.into_iter().map(line).collect::<String>()
 }
 
 fn quoted(value: String) -> String {
@@ -170,9 +188,14 @@ mod tests {
 
     #[test]
     fn values_are_quoted_where_they_must_be() {
-        let row = |name: &str, share: Option<f64>| vec![("name", name.to_owned()), ("share", cell(share))];
-        let rows = vec![row("plain", Some(0.5)), row("a,\"b\"", None), row("two\nlines", Some(1.0))];
-        assert_eq!(csv_text(rows), "name,share\nplain,0.5\n\"a,\"\"b\"\"\",\n\"two\nlines\",1\n");
-        assert_eq!(csv_text(Vec::new()), "");
+        type Item = (&'static str, Option<f64>);
+        let columns: Columns<Item, 2> = [("name", |item| item.0.to_owned()), ("share", |item| cell(item.1))];
+        let items = [("plain", Some(0.5)), ("a,\"b\"", None), ("two\nlines", Some(1.0))];
+        assert_eq!(
+            csv_text(Rows::of(&columns, items)),
+            "name,share\nplain,0.5\n\"a,\"\"b\"\"\",\n\"two\nlines\",1\n"
+        );
+        // What reads it finds its columns even so.
+        assert_eq!(csv_text(Rows::of(&columns, [])), "name,share\n");
     }
 }

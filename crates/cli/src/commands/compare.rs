@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_plan::{
-    CellReport, CompareOptions, CompareReport, ComparedSchemes, EachReport, LevelBytes, LevelSize, MAX_CELLS,
-    MAX_PLAN_BYTES, PlanError, PlannedShares, TraceComparison, compare, parse_scheme,
+    Against, CellReport, CompareOptions, CompareReport, ComparedSchemes, EachReport, LevelBytes, LevelSize,
+    MAX_CELLS, MAX_PLAN_BYTES, PlanError, PlannedShares, TraceComparison, compare, parse_scheme,
 };
 use lode_replay::InputReport;
 
@@ -20,7 +20,7 @@ use crate::heading::heading;
 use crate::level_size::footprint_bytes;
 use crate::output::{self, dollars, number, percent};
 use crate::progress::Meter;
-use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
+use crate::results::{Columns, PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
 
 /// Replay several schemes over several sizes, and show them side by side
 ///
@@ -134,7 +134,8 @@ impl CompareCommand {
         let compared = |file: &PathBuf| {
             let comparison = self.report(&self.traces.of_file(file))?;
             comparison.inputs.iter().for_each(warn_of);
-            comparison.warnings.iter().for_each(|warning| output::warn(warning));
+            let warn = |warning| output::warn(&format!("{}: {warning}", file.display()));
+            comparison.warnings.iter().for_each(warn);
             Ok(TraceComparison { trace: file.display().to_string(), comparison })
         };
         let traces = self.traces.files.iter().map(compared).collect::<Result<_, CliError>>()?;
@@ -257,31 +258,45 @@ impl CompareCommand {
     }
 }
 
+/// A scheme at a size, of a comparison and perhaps of one of its traces.
+pub(super) struct CsvRow<'a> {
+    pub trace: &'a str,
+    pub report: &'a CompareReport,
+    pub cell: &'a CellReport,
+}
+
+impl CsvRow<'_> {
+    fn against(&self, value: fn(&Against) -> Option<f64>) -> String {
+        cell(self.cell.against.as_ref().and_then(value))
+    }
+}
+
+/// The columns of a comparison.
+pub(super) fn csv_columns<'a>() -> Columns<CsvRow<'a>, 17> {
+    [
+        ("scheme", |row| row.report.schemes[row.cell.scheme].label.clone()),
+        ("dram_bytes", |row| row.cell.levels.dram_bytes.to_string()),
+        ("ssd_bytes", |row| row.cell.levels.ssd_bytes.to_string()),
+        ("read_ssd_bytes", |row| row.cell.levels.read_ssd_bytes.to_string()),
+        ("cost_usd", |row| row.cell.cost_usd.to_string()),
+        ("hit_ratio", |row| cell(row.cell.hit_ratio)),
+        ("read_hit_ratio", |row| cell(row.cell.read_hit_ratio)),
+        ("mean_latency_us", |row| cell(row.cell.mean_latency_us)),
+        ("ssd_written_bytes", |row| row.cell.ssd_written_bytes.to_string()),
+        ("read_ssd_written_bytes", |row| row.cell.read_ssd_written_bytes.to_string()),
+        ("ssd_life_years", |row| cell(row.cell.ssd_life_years)),
+        ("read_ssd_life_years", |row| cell(row.cell.read_ssd_life_years)),
+        ("energy_j", |row| cell(row.cell.energy_j)),
+        ("dirty_loss_per_year", |row| cell(row.cell.dirty_loss_per_year)),
+        ("cwf", |row| cell(row.cell.cwf)),
+        ("miss_ratio_reduction", |row| row.against(|one| one.miss_ratio_reduction)),
+        ("latency_reduction", |row| row.against(|one| one.latency_reduction)),
+    ]
+}
+
 /// A row for each scheme at each size.
-pub(super) fn csv_rows(report: &CompareReport) -> Rows {
-    let against = |one: &CellReport| one.against.clone();
-    let row = |one: &CellReport| {
-        vec![
-            ("scheme", report.schemes[one.scheme].label.clone()),
-            ("dram_bytes", one.levels.dram_bytes.to_string()),
-            ("ssd_bytes", one.levels.ssd_bytes.to_string()),
-            ("read_ssd_bytes", one.levels.read_ssd_bytes.to_string()),
-            ("cost_usd", one.cost_usd.to_string()),
-            ("hit_ratio", cell(one.hit_ratio)),
-            ("read_hit_ratio", cell(one.read_hit_ratio)),
-            ("mean_latency_us", cell(one.mean_latency_us)),
-            ("ssd_written_bytes", one.ssd_written_bytes.to_string()),
-            ("read_ssd_written_bytes", one.read_ssd_written_bytes.to_string()),
-            ("ssd_life_years", cell(one.ssd_life_years)),
-            ("read_ssd_life_years", cell(one.read_ssd_life_years)),
-            ("energy_j", cell(one.energy_j)),
-            ("dirty_loss_per_year", cell(one.dirty_loss_per_year)),
-            ("cwf", cell(one.cwf)),
-            ("miss_ratio_reduction", cell(against(one).and_then(|one| one.miss_ratio_reduction))),
-            ("latency_reduction", cell(against(one).and_then(|one| one.latency_reduction))),
-        ]
-    };
-    report.cells.iter().map(row).collect()
+fn csv_rows(report: &CompareReport) -> Rows {
+    Rows::of(&csv_columns(), report.cells.iter().map(|cell| CsvRow { trace: "", report, cell }))
 }
 
 fn text_of(report: &CompareReport) -> String {

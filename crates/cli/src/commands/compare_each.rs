@@ -2,16 +2,17 @@
 
 use lode_plan::{EachReport, OverTraces, Spread};
 
-use super::compare::csv_rows;
+use super::compare::{CsvRow, csv_columns};
+use crate::amounts::show_count;
 use crate::heading::heading;
 use crate::output::{self, number, percent};
-use crate::results::Rows;
+use crate::results::{Columns, Rows};
 
 /// What traces have in common, and the hit ratios of each.
 pub fn text(report: &EachReport) -> String {
-    let traces = report.traces.len();
-    let (schemes, sizes) = (report.schemes.len(), report.sizes.len());
-    let in_short = format!("{schemes} schemes with {sizes} sizes, {traces} traces, each by itself");
+    let count = |number: usize, what: &str| show_count(number as u64, what);
+    let (schemes, sizes) = (count(report.schemes.len(), "scheme"), count(report.sizes.len(), "size"));
+    let in_short = format!("{schemes} with {sizes}, {}, each by itself", count(report.traces.len(), "trace"));
     let mut text = heading("Schemes side by side, trace by trace", Some(in_short)) + &over_traces(report);
     if let Some(baseline) = &report.baseline {
         text += &format!("\nFewer misses than with {baseline}, over the traces, each counting the same:\n");
@@ -80,9 +81,11 @@ fn hits(report: &EachReport) -> String {
 
 /// The rows of each comparison, with the trace before them.
 pub fn rows(report: &EachReport) -> Rows {
-    let of_trace = |one: &lode_plan::TraceComparison| {
-        let with_trace = |row: Vec<_>| [("trace", one.trace.clone())].into_iter().chain(row).collect();
-        csv_rows(&one.comparison).into_iter().map(with_trace).collect::<Rows>()
-    };
-    report.traces.iter().flat_map(of_trace).collect()
+    let of_trace: Columns<CsvRow<'_>, 1> = [("trace", |row| row.trace.to_owned())];
+    let columns: Vec<_> = of_trace.into_iter().chain(csv_columns()).collect();
+    let rows = report.traces.iter().flat_map(|one| {
+        let report = &one.comparison;
+        report.cells.iter().map(move |cell| CsvRow { trace: &one.trace, report, cell })
+    });
+    Rows::of(&columns, rows)
 }

@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::heading::heading;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
-use crate::results::{PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
+use crate::results::{Columns, PictureArgs, Rows, TableArgs, cell, is_to_standard_output};
 
 /// Measure, for each VM, the hits of caches of every size
 ///
@@ -228,24 +228,33 @@ impl CurveCommand {
     }
 }
 
+/// A point of a VM's curve.
+struct Point<'a> {
+    vm: &'a VmCurveReport,
+    at: usize,
+    block_bytes: u64,
+}
+
+impl Point<'_> {
+    fn of(&self, values: &Option<Vec<f64>>) -> String {
+        cell(values.as_ref().and_then(|values| values.get(self.at)))
+    }
+}
+
 /// A row for each point of each VM's curve.
 fn csv_rows(report: &CurveReport) -> Rows {
-    let mut rows = Vec::new();
-    for vm in &report.vms {
-        for (at, (blocks, hit_ratio)) in vm.curve.iter().enumerate() {
-            let at_point =
-                |values: &Option<Vec<f64>>| cell(values.as_ref().and_then(|values| values.get(at)));
-            rows.push(vec![
-                ("name", vm.name.clone()),
-                ("blocks", blocks.to_string()),
-                ("bytes", blocks.saturating_mul(report.block_bytes).to_string()),
-                ("hit_ratio", hit_ratio.to_string()),
-                ("standard_error", at_point(&vm.standard_error)),
-                ("ssd_writes_per_access", at_point(&vm.ssd_writes_per_access)),
-            ]);
-        }
-    }
-    rows
+    let columns: Columns<Point<'_>, 6> = [
+        ("name", |point| point.vm.name.clone()),
+        ("blocks", |point| point.vm.curve[point.at].0.to_string()),
+        ("bytes", |point| point.vm.curve[point.at].0.saturating_mul(point.block_bytes).to_string()),
+        ("hit_ratio", |point| point.vm.curve[point.at].1.to_string()),
+        ("standard_error", |point| point.of(&point.vm.standard_error)),
+        ("ssd_writes_per_access", |point| point.of(&point.vm.ssd_writes_per_access)),
+    ];
+    let block_bytes = report.block_bytes;
+    let points =
+        report.vms.iter().flat_map(|vm| (0..vm.curve.len()).map(move |at| Point { vm, at, block_bytes }));
+    Rows::of(&columns, points)
 }
 
 /// The part of what is needed whose error is shown.

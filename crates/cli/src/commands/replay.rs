@@ -20,7 +20,7 @@ use crate::error::CliError;
 use crate::heading::heading;
 use crate::output;
 use crate::progress::{Bar, future_text};
-use crate::results::{Rows, TableArgs, cell, is_to_standard_output};
+use crate::results::{Columns, Rows, TableArgs, cell, is_to_standard_output};
 use crate::target::check_traces;
 
 /// Replay block traces through a caching scheme and count what follows
@@ -348,29 +348,26 @@ fn mirrors_text(mirrors: &MirrorReport, devices: &DevicesReport) -> String {
 
 /// A row for each VM.
 fn csv_rows(report: &Report) -> Rows {
-    let row = |vm: &VmReport| {
-        let Counts { counters, read_requests, read_request_hits, mean_latency_us, .. } = &vm.counts;
-        vec![
-            ("name", vm.name.clone()),
-            ("requests", counters.requests.to_string()),
-            ("read_requests", read_requests.to_string()),
-            ("read_request_hits", read_request_hits.to_string()),
-            ("block_reads", counters.block_reads.to_string()),
-            ("block_writes", counters.block_writes.to_string()),
-            ("dram_read_hits", counters.read_hits.dram.to_string()),
-            ("ssd_read_hits", counters.read_hits.ssd.to_string()),
-            ("read_ssd_read_hits", counters.read_hits.read_ssd.to_string()),
-            ("read_misses", counters.read_misses.to_string()),
-            ("ssd_write_hits", counters.write_hits.ssd.to_string()),
-            ("ssd_writes", counters.ssd_writes.total.to_string()),
-            ("read_ssd_writes", counters.read_ssd_writes.to_string()),
-            ("backing_reads", counters.backing_reads.to_string()),
-            ("backing_writes", counters.backing_writes.to_string()),
-            ("mean_latency_us", cell(*mean_latency_us)),
-            ("cwf", cell(counters.cwf)),
-        ]
-    };
-    report.vms.iter().map(row).collect()
+    let columns: Columns<&VmReport, 17> = [
+        ("name", |vm| vm.name.clone()),
+        ("requests", |vm| vm.counts.counters.requests.to_string()),
+        ("read_requests", |vm| vm.counts.read_requests.to_string()),
+        ("read_request_hits", |vm| vm.counts.read_request_hits.to_string()),
+        ("block_reads", |vm| vm.counts.counters.block_reads.to_string()),
+        ("block_writes", |vm| vm.counts.counters.block_writes.to_string()),
+        ("dram_read_hits", |vm| vm.counts.counters.read_hits.dram.to_string()),
+        ("ssd_read_hits", |vm| vm.counts.counters.read_hits.ssd.to_string()),
+        ("read_ssd_read_hits", |vm| vm.counts.counters.read_hits.read_ssd.to_string()),
+        ("read_misses", |vm| vm.counts.counters.read_misses.to_string()),
+        ("ssd_write_hits", |vm| vm.counts.counters.write_hits.ssd.to_string()),
+        ("ssd_writes", |vm| vm.counts.counters.ssd_writes.total.to_string()),
+        ("read_ssd_writes", |vm| vm.counts.counters.read_ssd_writes.to_string()),
+        ("backing_reads", |vm| vm.counts.counters.backing_reads.to_string()),
+        ("backing_writes", |vm| vm.counts.counters.backing_writes.to_string()),
+        ("mean_latency_us", |vm| cell(vm.counts.mean_latency_us)),
+        ("cwf", |vm| cell(vm.counts.counters.cwf)),
+    ];
+    Rows::of(&columns, &report.vms)
 }
 
 /// One row, with the titles of its columns.

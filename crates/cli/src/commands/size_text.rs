@@ -9,7 +9,7 @@ use super::planning::{MAX_TABLE_VMS, SAMPLED};
 use crate::amounts::{show_count, show_life, show_size};
 use crate::arguments::inputs_text;
 use crate::output::{self, dollars, number, percent};
-use crate::results::{Rows, cell};
+use crate::results::{Columns, Rows, cell};
 
 /// What the file with the plan's JSON is called in the command that needs it.
 pub const PLAN_FILE: &str = "plan.json";
@@ -72,23 +72,21 @@ fn priced_text(report: &SizeReport) -> String {
 
 /// A row for each VM's part of the plan.
 pub fn csv_rows(report: &SizeReport) -> Rows {
-    let row = |vm: &VmSizeReport| {
-        vec![
-            ("name", vm.name.clone()),
-            ("requests", vm.requests.to_string()),
-            ("dram_blocks", vm.share.dram_blocks.to_string()),
-            ("ssd_blocks", vm.share.ssd_blocks.to_string()),
-            ("dram_demand_blocks", vm.demand.dram_blocks.to_string()),
-            ("ssd_demand_blocks", vm.demand.ssd_blocks.to_string()),
-            ("block_reads", vm.outcome.block_reads.to_string()),
-            ("block_writes", vm.outcome.block_writes.to_string()),
-            ("dram_hits", vm.outcome.dram_hits.to_string()),
-            ("ssd_hits", vm.outcome.ssd_hits.to_string()),
-            ("read_hit_ratio", cell(vm.outcome.read_hit_ratio)),
-            ("mean_latency_us", cell(vm.outcome.mean_latency_us)),
-        ]
-    };
-    report.vms.iter().map(row).collect()
+    let columns: Columns<&VmSizeReport, 12> = [
+        ("name", |vm| vm.name.clone()),
+        ("requests", |vm| vm.requests.to_string()),
+        ("dram_blocks", |vm| vm.share.dram_blocks.to_string()),
+        ("ssd_blocks", |vm| vm.share.ssd_blocks.to_string()),
+        ("dram_demand_blocks", |vm| vm.demand.dram_blocks.to_string()),
+        ("ssd_demand_blocks", |vm| vm.demand.ssd_blocks.to_string()),
+        ("block_reads", |vm| vm.outcome.block_reads.to_string()),
+        ("block_writes", |vm| vm.outcome.block_writes.to_string()),
+        ("dram_hits", |vm| vm.outcome.dram_hits.to_string()),
+        ("ssd_hits", |vm| vm.outcome.ssd_hits.to_string()),
+        ("read_hit_ratio", |vm| cell(vm.outcome.read_hit_ratio)),
+        ("mean_latency_us", |vm| cell(vm.outcome.mean_latency_us)),
+    ];
+    Rows::of(&columns, &report.vms)
 }
 
 /// What the plan and the same money on one level led to when they were replayed, and what there is to do.
@@ -181,12 +179,15 @@ fn level_text(name: &str, level: &LevelReport, size: &dyn Fn(u64) -> String) -> 
     if level.capacity_blocks == 0 {
         return String::new();
     }
+    let how = match level.solver {
+        "granted" => "which fits".to_owned(),
+        solver => format!("solver: {solver}"),
+    };
     format!(
-        "{name}: {} given of {}; all VMs together could use {} ({} division).\n",
+        "{name}: {} given of {}; all VMs together could use {} ({how}).\n",
         size(level.given_blocks),
         size(level.capacity_blocks),
-        size(level.demand_blocks),
-        level.solver
+        size(level.demand_blocks)
     )
 }
 

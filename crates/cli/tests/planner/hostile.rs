@@ -39,6 +39,11 @@ fn traces_with_no_request_and_with_one() {
         assert!(list(&nothing["inputs"]).len() == 1, "{nothing}");
         json(&[command, &[&one]].concat());
         let html = folder.path("page.html");
+        // Programs find the same columns.
+        let titles =
+            |trace: &[&str]| good(&[command, trace, &["--csv"]].concat()).lines().next().map(str::to_owned);
+        let of_nothing = titles(&[&empty, "--format", "msr"]);
+        assert!(of_nothing.is_some() && of_nothing == titles(&[&one]), "{of_nothing:?}");
         for trace in [&[one.as_str()][..], &[&empty, "--format", "msr"]] {
             good(&[command, trace, &["--html", &html]].concat());
             assert!(std::fs::read_to_string(&html).expect("a page").contains("</html>"));

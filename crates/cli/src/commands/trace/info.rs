@@ -12,7 +12,7 @@ use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::error::CliError;
 use crate::output::{self, number, percent};
 use crate::progress::Bar;
-use crate::results::{Rows, TableArgs, cell, is_to_standard_output};
+use crate::results::{Columns, Rows, TableArgs, cell, is_to_standard_output};
 use crate::target::check_traces;
 
 /// Volumes shown in the table; the JSON form has all of them.
@@ -53,7 +53,7 @@ impl InfoCommand {
             described.push((info, input));
         }
         let entries: Vec<_> = described.iter().map(|(info, input)| InfoEntry::new(info, input)).collect();
-        let rows = || described.iter().flat_map(|(info, input)| csv_rows(info, &input.path)).collect();
+        let rows = || csv_rows(&described);
         match &entries[..] {
             [entry] => self.table.write(entry, rows),
             entries => self.table.write(&entries, rows),
@@ -175,28 +175,36 @@ impl VolumeEntry<'_> {
     }
 }
 
-/// A row for each volume of a trace.
-fn csv_rows(info: &TraceInfo, path: &str) -> Rows {
-    let row = |volume: &VolumeInfo| {
-        vec![
-            ("path", path.to_owned()),
-            ("format", info.format.to_owned()),
-            ("name", volume.name.clone()),
-            ("requests", volume.requests.to_string()),
-            ("reads", volume.reads.to_string()),
-            ("writes", volume.writes.to_string()),
-            ("trims", volume.trims.to_string()),
-            ("flushes", volume.flushes.to_string()),
-            ("read_bytes", volume.read_bytes.to_string()),
-            ("written_bytes", volume.written_bytes.to_string()),
-            ("trimmed_bytes", volume.trimmed_bytes.to_string()),
-            ("block_touches", volume.block_touches.to_string()),
-            ("distinct_blocks", volume.distinct_blocks.to_string()),
-            ("footprint_bytes", volume.footprint_bytes().to_string()),
-            ("re_reference_share", cell(volume.re_reference_share())),
-        ]
-    };
-    info.volumes.iter().map(row).collect()
+/// A volume of a trace.
+struct CsvRow<'a> {
+    path: &'a str,
+    format: &'static str,
+    volume: &'a VolumeInfo,
+}
+
+/// A row for each volume of each trace.
+fn csv_rows(described: &[(TraceInfo, InputReport)]) -> Rows {
+    let columns: Columns<CsvRow<'_>, 15> = [
+        ("path", |row| row.path.to_owned()),
+        ("format", |row| row.format.to_owned()),
+        ("name", |row| row.volume.name.clone()),
+        ("requests", |row| row.volume.requests.to_string()),
+        ("reads", |row| row.volume.reads.to_string()),
+        ("writes", |row| row.volume.writes.to_string()),
+        ("trims", |row| row.volume.trims.to_string()),
+        ("flushes", |row| row.volume.flushes.to_string()),
+        ("read_bytes", |row| row.volume.read_bytes.to_string()),
+        ("written_bytes", |row| row.volume.written_bytes.to_string()),
+        ("trimmed_bytes", |row| row.volume.trimmed_bytes.to_string()),
+        ("block_touches", |row| row.volume.block_touches.to_string()),
+        ("distinct_blocks", |row| row.volume.distinct_blocks.to_string()),
+        ("footprint_bytes", |row| row.volume.footprint_bytes().to_string()),
+        ("re_reference_share", |row| cell(row.volume.re_reference_share())),
+    ];
+    let rows = described.iter().flat_map(|(info, input)| {
+        info.volumes.iter().map(|volume| CsvRow { path: &input.path, format: info.format, volume })
+    });
+    Rows::of(&columns, rows)
 }
 
 fn info_text(info: &TraceInfo) -> String {
