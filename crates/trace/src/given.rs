@@ -51,6 +51,13 @@ struct Given {
 
 impl Decoder for Given {
     fn decode(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
+        // Requests in front of an error are read; of these nobody knows yet whether their volumes have names.
+        self.next_batch(feed, out).inspect_err(|_| out.clear())
+    }
+}
+
+impl Given {
+    fn next_batch(&mut self, feed: &mut Feed, out: &mut Vec<TraceRequest>) -> Result<More, TraceError> {
         let failed = |kind, message| TraceError::new(kind, &feed.path, message);
         self.requests.next_batch(out).map_err(|message| failed(ErrorKind::Malformed, message))?;
         if out.len() > BATCH_REQUESTS {

@@ -42,4 +42,4 @@ pub use tools::{
     Filter, FilterFacts, FilterOptions, Head, Moment, MomentError, SortBy, SortProgress, Sorted, Sorter,
     VolumePattern, file_names, write_each_volume,
 };
-pub use volumes::{SYNTHETIC_PREFIX, is_synthetic};
+pub use volumes::{SYNTHETIC_PREFIX, check_volume_name, is_synthetic};

@@ -90,6 +90,14 @@ impl VolumeTable {
     }
 }
 
+/// That a name is one that a volume may have.
+///
+/// # Errors
+/// What is expected.
+pub fn check_volume_name(name: &str) -> Result<(), String> {
+    check_name(name.as_bytes().to_vec()).map(drop).map_err(|fault| fault.message(false))
+}
+
 /// The name as text, if it is fit to be one.
 pub(crate) fn check_name(name: Vec<u8>) -> Result<String, Fault> {
     const EXPECTED: Fault = Fault::new(

@@ -81,6 +81,13 @@ fn what_no_file_may_have_is_refused() {
         (all[0], &["", "b", "c"][..], ErrorKind::VolumeName),
     ] {
         assert_eq!(all_of(&mut given(&[all[0], bad], names)), Err(kind));
+        let mut batch = Vec::new();
+        let merged =
+            Merge::new(vec![given(&[all[0], bad], names)], MergeOptions::default()).and_then(|mut merge| {
+                while merge.next_batch(&mut batch)? > 0 {}
+                Ok(())
+            });
+        assert_eq!(merged.map_err(|error| error.kind()), Err(kind));
     }
 }
 
