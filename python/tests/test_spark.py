@@ -227,6 +227,25 @@ def test_what_killed_tasks_left_goes_when_a_dataset_is_complete(spark, files, tm
     assert not left.exists() and made.rows > 0
 
 
+def test_a_dataset_is_replaced_only_on_demand_and_is_none_until_it_is_complete(spark, files, tmp_path):
+    path = tmp_path / "out"
+    first = fleet.write_dataset(spark, {name: files[name] for name in ("many1", "small")}, path, buckets=4)
+    assert "is a dataset already" in message_of(lambda: fleet.write_dataset(spark, files["many2"], path))
+    assert fleet.Dataset(str(path)).files == first.files
+    text = message_of(lambda: fleet.write_dataset(spark, first.frame(spark).where("trace = 'small'"), path, overwrite=True))
+    assert "read from" in text and fleet.Dataset(str(path)).files == first.files
+    bad = tmp_path / "bad.csv"
+    bad.write_text("time_ns,volume,op,offset_bytes,length_bytes\n1,a,X,0,512\n")
+    assert "Trace bad" in message_of(lambda: fleet.write_dataset(spark, bad, path, overwrite=True))
+    assert "it is no dataset" in message_of(lambda: fleet.Dataset(str(path)))
+    made = fleet.write_dataset(spark, files["small"], path, buckets=4)
+    again = fleet.write_dataset(spark, {"small": files["small"]}, path, buckets=2, overwrite=True)
+    # Of what was replaced nothing is left.
+    left = {str(found.relative_to(path)) for found in path.rglob("*.parquet")} - {file["file"] for file in again.files}
+    assert made.rows == again.rows and not any(file["file"] in left for file in made.files)
+    assert fleet.curves(spark, again).count() == len(lodestore.read_trace(files["small"]).volumes)
+
+
 def executors(spark):
     """Processes that a local cluster of this session started, by id."""
     found = []

@@ -46,6 +46,7 @@ def write_dataset(
     unit: Optional[int] = None,
     on_error: str = "stop",
     run_rows: int = 1 << 23,
+    overwrite: bool = False,
 ) -> Dataset:
     """Writes requests as Parquet, by bucket of volumes, each volume's by time, with a number for those of the same time.
 
@@ -61,14 +62,15 @@ def write_dataset(
         trace: the name of a DataFrame's trace, where it has no column `trace`.
         format, unit, on_error: as of `lodestore.scan_trace`.
         run_rows: rows of a trace that are in memory at once, at about 60 bytes each.
+        overwrite: whether a dataset that is there already may be replaced; until the new one is complete there is none.
     """
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; write 1 or more")
     target = os.fspath(path)
     if hasattr(sources, "mapInArrow"):
-        return write_frame(requests_of(sources, dict(columns or {}), trace), target, buckets)
+        return write_frame(requests_of(sources, dict(columns or {}), trace), target, buckets, overwrite)
     read = {"format": format, "unit": unit, "on_error": on_error}
-    return write_files(spark, sources, target, buckets, run_rows, read)
+    return write_files(spark, sources, target, buckets, run_rows, read, overwrite)
 
 
 def curves(

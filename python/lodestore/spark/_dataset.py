@@ -106,9 +106,12 @@ def trace_names(sources: Any) -> Dict[str, str]:
     return names
 
 
-def write_files(spark: Any, sources: Any, path: str, buckets: int, run_rows: int, read: Dict[str, Any]) -> Dataset:
+def write_files(
+    spark: Any, sources: Any, path: str, buckets: int, run_rows: int, read: Dict[str, Any], overwrite: bool
+) -> Dataset:
     """Every trace is a task; nothing is shuffled."""
     traces = sorted(trace_names(sources).items())
+    replaced = _begin(path, overwrite)
 
     def write(batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
         for batch in batches:
@@ -120,12 +123,16 @@ def write_files(spark: Any, sources: Any, path: str, buckets: int, run_rows: int
                     raise RuntimeError(f"Trace {trace} ({source}): {error}") from error
 
     tasks = spark.range(0, len(traces), 1, max(1, len(traces)))
-    return _complete(path, buckets, tasks.mapInArrow(write, _WRITTEN).collect())
+    return _complete(path, buckets, tasks.mapInArrow(write, _WRITTEN).collect(), replaced)
 
 
-def write_frame(frame: Any, path: str, buckets: int) -> Dataset:
+def write_frame(frame: Any, path: str, buckets: int, overwrite: bool) -> Dataset:
     """Requests of a DataFrame of the columns of `DDL`; Spark shuffles and sorts them."""
     from pyspark.sql import functions
+
+    if any(_is_below(file, path) for file in frame.inputFiles()):
+        raise ValueError(f"The frame is read from {path}, and cannot be written over what it is read from; write to another folder")
+    replaced = _begin(path, overwrite)
 
     key = functions.concat_ws("\0", "trace", "volume")
     bucketed = frame.withColumn("bucket", (functions.crc32(key) % buckets).cast("int"))
@@ -138,7 +145,26 @@ def write_frame(frame: Any, path: str, buckets: int) -> Dataset:
             count = _write_parquet(path, name, (_shaped(batch) for _, batch in parts))
             yield _written([(name, bucket, "", 0, count)])
 
-    return _complete(path, buckets, ordered.mapInArrow(write, _WRITTEN).collect())
+    return _complete(path, buckets, ordered.mapInArrow(write, _WRITTEN).collect(), replaced)
+
+
+def _is_below(file: str, path: str) -> bool:
+    """Whether a file that Spark reads is in a folder that is to be written."""
+    below, folder = filesystem(urllib.parse.unquote(file)), filesystem(path)
+    return below[0] == folder[0] and below[1].startswith(folder[1].rstrip("/") + "/")
+
+
+def _begin(path: str, overwrite: bool) -> List[str]:
+    """Makes what is there no dataset any more, until another is complete; names the files of what is replaced."""
+    files, folder = filesystem(path)
+    if files.get_file_info(f"{folder}/{MANIFEST}").type == pyarrow.fs.FileType.NotFound:
+        return []
+    if not overwrite:
+        raise FileExistsError(f"{path} is a dataset already; write to another folder, or give overwrite=True to replace it")
+    with files.open_input_stream(f"{folder}/{MANIFEST}") as stream:
+        replaced = [str(file["file"]) for file in json.loads(stream.read())["files"]]
+    files.delete_file(f"{folder}/{MANIFEST}")
+    return replaced
 
 
 def _written(rows: List[Tuple[str, int, str, int, int]]) -> pyarrow.RecordBatch:
@@ -148,7 +174,7 @@ def _written(rows: List[Tuple[str, int, str, int, int]]) -> pyarrow.RecordBatch:
     return pyarrow.RecordBatch.from_arrays(arrays, ["file", "bucket", "trace", "run", "rows"])
 
 
-def _complete(path: str, buckets: int, rows: List[Any]) -> Dataset:
+def _complete(path: str, buckets: int, rows: List[Any], replaced: List[str]) -> Dataset:
     files, folder = filesystem(path)
     listed = sorted((row.asDict() for row in rows if row["rows"] > 0), key=lambda row: str(row["file"]))
     manifest = {"version": VERSION, "buckets": buckets, "files": listed}
@@ -157,6 +183,10 @@ def _complete(path: str, buckets: int, rows: List[Any]) -> Dataset:
     for found in files.get_file_info(pyarrow.fs.FileSelector(folder, recursive=True)):
         if found.is_file and found.path.endswith(".part"):
             files.delete_file(found.path)
+    written = {row["file"] for row in rows}
+    for name in replaced:
+        if name not in written and files.get_file_info(f"{folder}/{name}").is_file:
+            files.delete_file(f"{folder}/{name}")
     _publish(files, f"{folder}/{MANIFEST}", (json.dumps(manifest, indent=1) + "\n").encode())
     return Dataset(path)
 
