@@ -56,7 +56,14 @@ class CurveState:
 def schemes() -> str: ...
 def formats() -> List[Tuple[str, str]]: ...
 def fields() -> List[Tuple[str, List[Tuple[str, int]]]]: ...
-def prices(devices: str, profile: Optional[str]) -> Tuple[float, float]: ...
+def fleet_page(
+    curves: Sequence[Mapping[str, Any]],
+    sizes: Sequence[Mapping[str, Any]],
+    replays: Sequence[Mapping[str, Any]],
+    title: str,
+    devices: Mapping[str, Optional[str]],
+    made: Tuple[str, str],
+) -> str: ...
 def size_bytes(text: str) -> int: ...
 def show_size(bytes: int) -> str: ...
 def curve(
@@ -84,8 +91,7 @@ def replay(
     scheme: str,
     set: Sequence[str],
     sizes: Mapping[str, Optional[str]],
-    devices: str,
-    profile: Optional[str],
+    devices: Mapping[str, Optional[str]],
     progress: Progress,
 ) -> str: ...
 def compare(
@@ -96,21 +102,19 @@ def compare(
     ssd: Sequence[str],
     read_ssd: Sequence[str],
     baseline: Optional[str],
-    devices: str,
-    profile: Optional[str],
+    devices: Mapping[str, Optional[str]],
     progress: Progress,
 ) -> str: ...
 def size(
     sources: Sequence[Source],
     common: Mapping[str, Any],
     division: Mapping[str, Any],
-    devices: str,
-    profile: Optional[str],
-    page: Optional[str],
+    devices: Mapping[str, Optional[str]],
+    made: Optional[Tuple[str, str]],
     progress: Progress,
-) -> str: ...
+) -> Tuple[str, Optional[str]]: ...
 def divide_curves(
-    demands: Sequence[Dict[str, Any]], capacity_blocks: int, objective: str
+    demands: Sequence[Dict[str, Any]], rules: Sequence[str], block_bytes: int, capacity_blocks: int, objective: str
 ) -> Tuple[List[int], str, float]: ...
 def profiles() -> List[Tuple[str, str]]: ...
 def synth(

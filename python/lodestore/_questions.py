@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import numbers
 import os
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _lodestore
+from ._files import made, write_text
 from ._progress import shown
 from ._results import Comparison, Curve, Curves, Division, Plan, Report, understood
 from ._scheme import PythonReport, PythonScheme, replay_python
@@ -26,9 +28,15 @@ def _common(block: Size, threads: int, memory: Size, vm_by: str, align: str) -> 
     }
 
 
-def _profile(devices: Any) -> Tuple[str, Optional[str]]:
-    """Name of the devices, and the text of the profile file where they are one."""
-    name = os.fspath(devices)
+def _devices(devices: Any, drive: Any) -> Dict[str, Optional[str]]:
+    """Names of the devices and of the drives, and the texts of the profile files where they are some."""
+    name, profile = _profile(devices)
+    drive_name, drive_profile = (None, None) if drive is None else _profile(drive)
+    return {"name": name, "profile": profile, "drive": drive_name, "drive_profile": drive_profile}
+
+
+def _profile(named: Any) -> Tuple[str, Optional[str]]:
+    name = str(os.fspath(named))
     if not name.endswith(".toml"):
         return name, None
     with open(name, encoding="utf-8") as file:
@@ -39,9 +47,10 @@ def _sample(sample: Any) -> Optional[str]:
     """`0.01` is a rate, `8192` a number of blocks."""
     if sample is None or isinstance(sample, str):
         return sample
-    if isinstance(sample, float):
-        return f"rate={sample!r}"
-    return f"size={sample}"
+    # Of NumPy's numbers, too.
+    if isinstance(sample, numbers.Integral):
+        return f"size={int(sample)}"
+    return f"rate={float(sample)!r}"
 
 
 def schemes() -> List[Dict[str, Any]]:
@@ -120,6 +129,7 @@ def replay(
     read_ssd: Optional[Size] = None,
     settings: Settings = None,
     devices: Any = "default",
+    drive: Any = None,
     block: Size = "4KiB",
     memory: Size = "2GiB",
     vm_by: str = "volume",
@@ -135,6 +145,8 @@ def replay(
         dram, ssd, read_ssd: sizes of the levels in bytes, or text such as `'64MiB'`; the VMs divide them.
         settings: settings of the scheme.
         devices: a host that `lode devices` lists, or the path of a profile that ends in `.toml`.
+        drive: what the SSD is bought as, in whole ones: a drive that `lode devices` lists, or the path of a profile; without it an
+            SSD has any size.
         block, memory, vm_by, align, progress: as of `curve`; memory is for schemes that need to know what comes next.
 
     >>> import lodestore
@@ -156,22 +168,26 @@ def replay(
     common = _common(block, 1, memory, vm_by, align)
     pairs = [f"{key}={_setting(value)}" for key, value in (settings or {}).items()]
     sizes = {"dram": size_text(dram), "ssd": size_text(ssd), "read_ssd": size_text(read_ssd)}
-    name, profile = _profile(devices)
+    host = _devices(devices, drive)
     with shown("Replaying", progress) as tell:
-        text = _lodestore.replay(sources_of(data, tell), common, scheme, pairs, sizes, name, profile, tell)
+        text = _lodestore.replay(sources_of(data, tell), common, scheme, pairs, sizes, host, tell)
     return Report(understood(text, 3))
 
 
 def _setting(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    # True and False, of NumPy, too.
+    text = str(value)
+    return text.lower() if text in ("True", "False") else text
 
 
 def _sizes(sizes: Union[None, Size, Sequence[Size]]) -> List[str]:
     if sizes is None:
         return []
-    if isinstance(sizes, (int, str)):
+    if isinstance(sizes, (str, int)):
         return [size_text(sizes)]
-    return [size_text(size) for size in sizes]
+    # A number of NumPy's is no sequence either.
+    one = isinstance(sizes, numbers.Integral)
+    return [size_text(int(sizes))] if one else [size_text(size) for size in sizes]  # type: ignore[call-overload]
 
 
 def compare(
@@ -183,6 +199,7 @@ def compare(
     read_ssd: Union[None, Size, Sequence[Size]] = None,
     baseline: Optional[str] = None,
     devices: Any = "default",
+    drive: Any = None,
     block: Size = "4KiB",
     threads: int = 0,
     memory: Size = "2GiB",
@@ -209,11 +226,11 @@ def compare(
     if len(set(schemes)) < len(schemes):
         raise ValueError("schemes has one of them twice; name each scheme once")
     common = _common(block, threads, memory, vm_by, align)
-    name, profile = _profile(devices)
+    host = _devices(devices, drive)
     levels = (_sizes(dram), _sizes(ssd), _sizes(read_ssd))
     with shown("Replaying", progress) as tell:
         sources = sources_of(data, tell)
-        text = _lodestore.compare(sources, common, list(schemes), *levels, baseline, name, profile, tell)
+        text = _lodestore.compare(sources, common, list(schemes), *levels, baseline, host, tell)
     return Comparison(understood(text, 3))
 
 
@@ -232,6 +249,7 @@ def size(
     sample: Any = None,
     replay: bool = True,
     devices: Any = "default",
+    drive: Any = None,
     html: Any = None,
     block: Size = "4KiB",
     threads: int = 0,
@@ -271,6 +289,10 @@ def size(
     if isinstance(data, Curves) or (listed and all(isinstance(one, (Curve, Curves)) for one in data)):
         if dram is not None or budget is not None or ssd is None:
             raise ValueError("Of curves one level is divided: give its size with ssd=, and neither dram= nor budget=")
+        of_traces = {"floor": floor, "least": least, "sample": sample, "html": html}
+        for argument, value in {**of_traces, "scheme": scheme != "best" or None, "solver": solver != "auto" or None}.items():
+            if value is not None:
+                raise ValueError(f"{argument} means nothing to curves, of which one level is divided; leave it out, or give traces")
         return _divide(data, size_bytes(ssd), objective or "hits", vms or {})
     rules = [_rule(name, rule) for name, rule in (vms or {}).items()]
     division = {
@@ -287,18 +309,22 @@ def size(
         "replay": replay,
     }
     common = _common(block, threads, memory, vm_by, align)
-    name, profile = _profile(devices)
-    page = None if html is None else os.fspath(html)
+    host = _devices(devices, drive)
     with shown("Measuring", progress) as tell:
-        text = _lodestore.size(sources_of(data, tell), common, division, name, profile, page, tell)
+        sources = sources_of(data, tell)
+        asked = {"dram": dram, "ssd": ssd, "budget": budget, "objective": objective, "scheme": scheme, "devices": host["name"], "drive": host["drive"]}
+        head = None if html is None else made("lodestore.size", {"data": [source.name for source in sources], **asked})
+        text, page = _lodestore.size(sources, common, division, host, head, tell)
+    if page is not None:
+        write_text(html, page)
     return Plan(understood(text, 3))
 
 
-def _rule(name: str, rule: Mapping[str, Any]) -> str:
-    known = ("weight", "min_dram", "max_dram", "min_ssd", "max_ssd")
+def _rule(name: str, rule: Mapping[str, Any], of: str = "", without: Tuple[str, ...] = ()) -> str:
+    known = [key for key in ("weight", "min_dram", "max_dram", "min_ssd", "max_ssd") if key not in without]
     for key in rule:
         if key not in known:
-            raise ValueError(f"vms[{name!r}] has {key!r}; the keys are {', '.join(known)}")
+            raise ValueError(f"vms[{name!r}] has {key!r}; {of}the keys are {', '.join(known)}")
     pairs = (f"{key.replace('_', '-')}={value}" for key, value in rule.items())
     return f"{name}:{','.join(pairs)}"
 
@@ -309,12 +335,14 @@ def _divide(data: Any, size: int, objective: str, vms: Mapping[str, Mapping[str,
     if len(blocks) > 1:
         raise ValueError(f"The curves are of blocks of {', '.join(map(str, sorted(blocks)))} bytes; measure all with one block=")
     block_bytes = blocks.pop() if blocks else 4096
-    demands = [_demand(curve, block_bytes, vms) for curve in curves]
-    shares, method, value = _lodestore.divide_curves(demands, size // block_bytes, objective)
+    rules = [_rule(name, rule, "of curves ", ("min_dram", "max_dram")) for name, rule in vms.items()]
+    names = _told_apart([curve.name for curve in curves])
+    demands = [_demand(name, curve) for name, curve in zip(names, curves)]
+    shares, method, value = _lodestore.divide_curves(demands, rules, block_bytes, size // block_bytes, objective)
     rows: List[Dict[str, Any]] = []
-    for curve, share in zip(curves, shares):
+    for name, curve, share in zip(names, curves, shares):
         ratio = curve.hit_ratio(share * block_bytes)
-        rows.append({"name": curve.name, "bytes": share * block_bytes, "hit_ratio": ratio, "accesses": curve.accesses})
+        rows.append({"name": name, "bytes": share * block_bytes, "hit_ratio": ratio, "accesses": curve.accesses})
     accesses = sum(row["accesses"] for row in rows)
     hits = sum(row["hit_ratio"] * row["accesses"] for row in rows)
     return Division(
@@ -334,24 +362,20 @@ def _each(one: Union[Curve, Curves]) -> List[Curve]:
     return [one] if isinstance(one, Curve) else list(one)
 
 
-def _demand(curve: Curve, block_bytes: int, vms: Mapping[str, Mapping[str, Any]]) -> Dict[str, Any]:
-    rule = vms.get(curve.name, {})
-    for key in rule:
-        if key not in ("weight", "min_ssd", "max_ssd"):
-            raise ValueError(f"vms[{curve.name!r}] has {key!r}; of curves the keys are weight, min_ssd, max_ssd")
-    points: List[Tuple[int, int]] = []
-    for blocks, ratio in zip(curve.blocks, curve.hit_ratios):
-        # The curve of a cache of no block has no hits, and need not be told.
-        if blocks > 0:
-            points.append((blocks, round(ratio * curve.accesses)))
-    largest = rule.get("max_ssd")
-    return {
-        "points": points,
-        "accesses": curve.accesses,
-        "weight": float(rule.get("weight", 1.0)),
-        "min_blocks": -(-size_bytes(rule.get("min_ssd", 0)) // block_bytes),
-        "max_blocks": None if largest is None else size_bytes(largest) // block_bytes,
-    }
+def _told_apart(names: List[str]) -> List[str]:
+    """Names of several traces' volumes may be the same; the second of `web` is `web#2`, as the command line has it."""
+    seen: Dict[str, int] = {}
+    told = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        told.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return told
+
+
+def _demand(name: str, curve: Curve) -> Dict[str, Any]:
+    # The curve of a cache of no block has no hits, and need not be told.
+    points = [(blocks, round(ratio * curve.accesses)) for blocks, ratio in zip(curve.blocks, curve.hit_ratios) if blocks > 0]
+    return {"name": name, "points": points, "accesses": curve.accesses}
 
 
 def profiles() -> Dict[str, str]:

@@ -8,6 +8,7 @@ import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from . import _extras, _lodestore
+from ._files import completed
 from ._progress import shown
 
 TraceError = _lodestore.TraceError
@@ -60,17 +61,9 @@ class _Table:
         path = os.fspath(path)
         if not path.endswith((".lode", ".lode.zst")):
             raise ValueError(f"The compact format is written to NAME.lode or NAME.lode.zst, and this is {path!r}")
-        # It gets its name when it is complete.
         ending = ".lode.zst" if path.endswith(".zst") else ".lode"
-        unfinished = f"{path[: -len(ending)]}.{os.getpid()}.part{ending}"
-        try:
-            with shown("Writing", progress) as tell:
-                requests: int = self._one("A file").write(unfinished, tell)
-            os.replace(unfinished, path)
-        finally:
-            if os.path.exists(unfinished):
-                os.remove(unfinished)
-        return requests
+        with completed(path, ending) as unfinished, shown("Writing", progress) as tell:
+            return int(self._one("A file").write(unfinished, tell))
 
 
 class Trace(_Table):
@@ -207,9 +200,10 @@ def read_trace(
             name = str(getattr(source, "name", name))
             return _checked(Trace(_lodestore.Source.python_file(source, name, format, unit, on_error, tell)))
     if table is None:
+        todo = ", which has to be collected first: .collect()" if hasattr(source, "collect") else ""
         raise TypeError(
             f"A trace is a path, an open binary file, or a table (Arrow, Polars, pandas, DuckDB), and this is "
-            f"{type(source).__module__}.{type(source).__name__}"
+            f"{type(source).__module__}.{type(source).__name__}{todo}"
         )
     trace = Trace(table)
     if trace.is_sorted or on_unsorted == "keep":

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use lode_hardware::{Host, MAX_PROFILE_BYTES};
+use lode_hardware::{Drive, HardwareError, Host, MAX_PROFILE_BYTES};
 use lode_plan::{Interval, StreamOptions};
 use lode_trace::{Align, Merge, MergeOptions, TraceError, VmBy};
 use lode_types::{BlockSize, parse_size};
@@ -123,16 +123,42 @@ impl Asked {
     }
 }
 
-/// A host that comes with the program, or the one of a profile's text.
-///
-/// # Errors
-/// When there is none of that name, or the text is not understood.
-pub fn host_of(name: &str, profile: Option<&str>) -> Result<Host, Failure> {
-    match profile {
-        None => Host::find(name).map_err(|error| format!("{error}; a profile file ends in .toml").into()),
+/// Devices of the host, and the drives that its SSD is bought as: names, and the texts of the profile files where they are some; a
+/// dictionary in Python.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Devices {
+    /// What the host is called.
+    pub name: String,
+    profile: Option<String>,
+    drive: Option<String>,
+    drive_profile: Option<String>,
+}
+
+impl Devices {
+    /// The host.
+    ///
+    /// # Errors
+    /// When there is none of that name, or a text is not understood.
+    pub fn host(&self) -> Result<Host, Failure> {
+        let host = found(&self.name, self.profile.as_deref(), Host::find, Host::parse)?;
+        let drive = |name| found(name, self.drive_profile.as_deref(), Drive::find, Drive::parse);
+        Ok(self.drive.as_deref().map(drive).transpose()?.into_iter().fold(host, Host::with_drive))
+    }
+}
+
+/// What comes with the program by that name, or is in the text.
+fn found<T>(
+    name: &str,
+    text: Option<&str>,
+    built_in: fn(&str) -> Result<T, HardwareError>,
+    parse: fn(&str) -> Result<T, HardwareError>,
+) -> Result<T, Failure> {
+    match text {
+        None => built_in(name).map_err(|error| format!("{error}; a profile file ends in .toml").into()),
         Some(text) if text.len() > MAX_PROFILE_BYTES => {
             Err(format!("{name} has more than {MAX_PROFILE_BYTES} bytes; write a shorter profile").into())
         }
-        Some(text) => Host::parse(text).map_err(|error| format!("{name}: {error}").into()),
+        Some(text) => parse(text).map_err(|error| format!("{name}: {error}").into()),
     }
 }

@@ -17,9 +17,14 @@ create_exception!(
     "A trace cannot be read or is not what it should be."
 );
 
+/// What the command line says of Parquet, and what one does with it in Python.
+const NO_PARQUET: &str = "This is Parquet, which this program was built without; build it with --features parquet";
+const PARQUET_AS_TABLE: &str = "This is Parquet, which is given as a table: polars.read_parquet(path), pyarrow.parquet.read_table(path), \
+                                or duckdb.read_parquet(path)";
+
 /// A message whose options of the command line are arguments of a Python function.
 fn in_python(message: &str) -> String {
-    let words = message.replace("--on-error skip", "on_error='skip'");
+    let words = message.replace("--on-error skip", "on_error='skip'").replace(NO_PARQUET, PARQUET_AS_TABLE);
     let words = words.split(' ').map(|word| {
         let Some(option) = word.strip_prefix("--") else { return word.to_owned() };
         let end = option.find(|char: char| !char.is_ascii_lowercase() && char != '-').unwrap_or(option.len());

@@ -10,6 +10,7 @@ mod convert;
 mod divide;
 mod error;
 mod export;
+mod fleet;
 mod job;
 mod profiler;
 mod questions;
@@ -38,7 +39,7 @@ fn _lodestore(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(synth::fit, module)?)?;
     module.add_function(wrap_pyfunction!(formats, module)?)?;
     module.add_function(wrap_pyfunction!(fields, module)?)?;
-    module.add_function(wrap_pyfunction!(prices, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::fleet_page, module)?)?;
     module.add_function(wrap_pyfunction!(size_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(show_size, module)?)?;
     Ok(())
@@ -66,11 +67,4 @@ fn show_size(bytes: u64) -> String {
 #[pyfunction]
 fn fields() -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
     columns::fields()
-}
-
-/// US dollars of a GiB of DRAM and of SSD, with these devices.
-#[pyfunction]
-fn prices(devices: &str, profile: Option<&str>) -> PyResult<(f64, f64)> {
-    let prices = lode_plan::Prices::of(&asked::host_of(devices, profile)?);
-    Ok((prices.dram_usd_per_gib, prices.ssd_usd_per_gib))
 }

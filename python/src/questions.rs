@@ -1,28 +1,26 @@
 //! The questions whose answers are reports, as JSON: the same as the command line's. It must not know how Python shows them.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lode_hardware::{Host, ServiceTimes};
+use lode_hardware::Host;
 use lode_plan::{
     Answer, CompareOptions, CompareProgress, CompareReport, ComparedSchemes, CurveOptions, CurveReport, Cut,
-    DEFAULT_FLOOR, DEFAULT_LEAST_BYTES, Followed, LevelBytes, LevelSize, Load, Means, MiniOptions, PlanError,
-    Prices, REPLAYS, SHARE_GRANULE_BYTES, SIMULATED_POWERS, ServeOptions, SizeOptions, VmRule, answer,
-    auto_method, check_rule, compare, curves, measure, method_used, miniature, parse_interval, parse_method,
-    parse_money, parse_rule, parse_sampling, parse_scheme, parse_wish,
+    DivisionWords, Followed, LevelSize, Load, Made, Means, MiniOptions, PlanError, REPLAYS, SIMULATED_POWERS,
+    ServeOptions, SizeOptions, VmRule, Wish, answer, auto_method, compare, curves, measure, method_used,
+    miniature, pair_sizes, parse_interval, parse_method, parse_money, parse_rule, parse_sampling,
+    parse_scheme, parse_wish, size_page,
 };
 use lode_policy::{Quota, SchemeEntry, SchemeInfo, all_schemes};
 use lode_replay::{
-    Future, Options, Recording, ReplayError, Report, RequestStream, access_times, level_blocks, replay,
+    Future, Options, Recording, ReplayError, Report, RequestStream, level_blocks, replay,
     replay_with_future,
 };
-use lode_reuse::sizing::{Objective, Solver};
 use lode_reuse::{CurveKind, Method};
 use lode_trace::{Merge, TraceError, VmBy};
 use lode_types::{BlockSize, Level, OriginFields, TraceRequest, show_size};
 use pyo3::prelude::*;
 
-use crate::asked::{Asked, Common, host_of, size_of};
+use crate::asked::{Asked, Common, Devices, size_of};
 use crate::error::Failure;
 use crate::job::{Control, run};
 use crate::source::Source;
@@ -217,7 +215,7 @@ impl<S: RequestStream> RequestStream for Stoppable<'_, S> {
 
 /// A scheme over traces.
 #[pyfunction]
-#[pyo3(name = "replay", signature = (sources, common, scheme, set, sizes, devices, profile, progress))]
+#[pyo3(name = "replay", signature = (sources, common, scheme, set, sizes, devices, progress))]
 #[allow(clippy::too_many_arguments)]
 pub fn replay_traces(
     py: Python<'_>,
@@ -226,8 +224,7 @@ pub fn replay_traces(
     scheme: &str,
     set: Vec<String>,
     sizes: Sizes,
-    devices: &str,
-    profile: Option<&str>,
+    devices: Devices,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let asked = Asked::new(sources, &common)?;
@@ -240,7 +237,7 @@ pub fn replay_traces(
     }
     info.check_levels(physical).map_err(Failure::from)?;
     info.check_needs(physical).map_err(Failure::from)?;
-    let host = host_of(devices, profile)?;
+    let host = devices.host()?;
     let options = Options { settings, physical, block_size: asked.block, host, shares: None };
     run(py, progress, |control| json(&replayed(&asked, info, &options, control)?))
 }
@@ -288,7 +285,7 @@ fn known_vms(asked: &Asked, control: &Control) -> Result<Option<usize>, Failure>
 
 /// Schemes side by side.
 #[pyfunction]
-#[pyo3(name = "compare", signature = (sources, common, schemes, dram, ssd, read_ssd, baseline, devices, profile, progress))]
+#[pyo3(name = "compare", signature = (sources, common, schemes, dram, ssd, read_ssd, baseline, devices, progress))]
 #[allow(clippy::too_many_arguments)]
 pub fn compare_schemes(
     py: Python<'_>,
@@ -299,8 +296,7 @@ pub fn compare_schemes(
     ssd: Vec<String>,
     read_ssd: Vec<String>,
     baseline: Option<&str>,
-    devices: &str,
-    profile: Option<&str>,
+    devices: Devices,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let asked = Asked::new(sources, &common)?;
@@ -317,7 +313,7 @@ pub fn compare_schemes(
     let schemes =
         schemes.iter().map(|text| parse_scheme(text)).collect::<Result<_, _>>().map_err(Failure::from)?;
     let lists = [parsed("dram", &dram)?, parsed("ssd", &ssd)?, parsed("read_ssd", &read_ssd)?];
-    let host = host_of(devices, profile)?;
+    let host = devices.host()?;
     run(py, progress, |control| {
         let is_part = |size: &LevelSize| matches!(size, LevelSize::Percent(_));
         let footprint_bytes = match lists.iter().flatten().any(is_part) {
@@ -326,7 +322,11 @@ pub fn compare_schemes(
         };
         let options = CompareOptions {
             schemes: ComparedSchemes::new(schemes),
-            sizes: paired(&lists, footprint_bytes.unwrap_or(0), asked.block)?,
+            sizes: pair_sizes(
+                [("dram=", &lists[0]), ("ssd=", &lists[1]), ("read_ssd=", &lists[2])],
+                footprint_bytes.unwrap_or(0),
+                asked.block,
+            )?,
             planned: None,
             block_size: asked.block,
             host,
@@ -359,31 +359,6 @@ fn parsed(name: &str, sizes: &[String]) -> Result<Vec<LevelSize>, Failure> {
         .iter()
         .map(|text| text.parse().map_err(|error: String| Failure::Usage(format!("{name}: {error}"))));
     each.collect()
-}
-
-/// Sizes that go together; a level of one size goes with all of the others.
-fn paired(
-    lists: &[Vec<LevelSize>; 3],
-    footprint_bytes: u64,
-    block: BlockSize,
-) -> Result<Vec<LevelBytes>, Failure> {
-    let count = lists.iter().map(Vec::len).max().unwrap_or(0);
-    if count == 0 {
-        return Err(Failure::Usage("Give the levels' sizes with dram= and ssd=".to_owned()));
-    }
-    if lists.iter().any(|sizes| sizes.len() > 1 && sizes.len() != count) {
-        let message = "Levels have different numbers of sizes; give as many of each, or one of it";
-        return Err(Failure::Usage(message.to_owned()));
-    }
-    let at = |sizes: &Vec<LevelSize>, index: usize| {
-        sizes.get(index).or(sizes.first()).map_or(0, |size| size.bytes(footprint_bytes, block))
-    };
-    let sizes = (0..count).map(|index| LevelBytes {
-        dram_bytes: at(&lists[0], index),
-        ssd_bytes: at(&lists[1], index),
-        read_ssd_bytes: at(&lists[2], index),
-    });
-    Ok(sizes.collect())
 }
 
 /// Bytes of the different 4 KiB blocks that traces read or write, each volume's by themselves.
@@ -419,76 +394,55 @@ pub struct Division {
     replay: bool,
 }
 
-impl Division {
-    fn means(&self, host: &Host) -> Result<Means, Failure> {
-        let bytes = |name, text: &Option<String>| text.as_deref().map_or(Ok(0), |text| size_of(name, text));
-        let (dram_bytes, ssd_bytes) = (bytes("dram", &self.dram)?, bytes("ssd", &self.ssd)?);
-        match &self.budget {
-            Some(_) if self.dram.is_some() || self.ssd.is_some() => {
-                Err(Failure::Usage("Give either a budget, or dram and ssd".to_owned()))
-            }
-            Some(text) => Ok(Means::Budget { usd: parse_money(text)?, prices: Prices::of(host) }),
-            None if dram_bytes == 0 && ssd_bytes == 0 => {
-                Err(Failure::Usage("Say what there is to divide: dram, ssd or budget".to_owned()))
-            }
-            None => Ok(Means::Levels(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })),
-        }
-    }
+/// The same, understood.
+struct Understood {
+    means: Means,
+    options: SizeOptions,
+    wish: Wish,
+    method: Method,
+}
 
-    fn options(&self, times: ServiceTimes, block_bytes: u64) -> Result<SizeOptions, Failure> {
-        let least_bytes =
-            self.least.as_deref().map_or(Ok(DEFAULT_LEAST_BYTES), |text| size_of("least", text))?;
-        if let Some(floor) = self.floor.filter(|floor| !(0.0..=1.0).contains(floor)) {
-            return Err(format!("floor is {floor}; write a number from 0 to 1").into());
-        }
-        let objective = match self.objective.as_str() {
-            "sum-hit-ratio" => Objective::SumHitRatio,
-            "hits" => Objective::Hits,
-            "latency" => access_times(&times).objective(),
-            "ppc-total" => Objective::PpcTotal { floor: self.floor.unwrap_or(DEFAULT_FLOOR) },
-            "ppc-literal" => Objective::PpcLiteral { min_blocks: (least_bytes / block_bytes).max(1) },
-            "maxmin" => Objective::MaxMin,
-            other => {
-                let known = "sum-hit-ratio, hits, latency, ppc-total, ppc-literal or maxmin";
-                return Err(format!("objective is '{other}'; it is {known}").into());
-            }
-        };
-        let solver = match self.solver.as_str() {
-            "auto" => Solver::Auto,
-            "exact" => Solver::Exact,
-            "greedy" => Solver::Greedy,
-            "talus" => Solver::Talus,
-            other => return Err(format!("solver is '{other}'; it is auto, exact, greedy or talus").into()),
-        };
+impl Division {
+    fn understood(&self, host: &Host, block: BlockSize) -> Result<Understood, Failure> {
+        let bytes =
+            |name, text: &Option<String>| text.as_deref().map(|text| size_of(name, text)).transpose();
         let rules = self.rules.iter().map(|text| parse_rule(text)).collect::<Result<Vec<VmRule>, _>>()?;
-        rules
-            .iter()
-            .try_for_each(|rule| check_rule(rule, block_bytes))
-            .map_err(|message| format!("vms: {message}"))?;
-        Ok(SizeOptions { objective, solver, rules, times, granule_bytes: SHARE_GRANULE_BYTES })
+        let words = DivisionWords {
+            dram_bytes: bytes("dram", &self.dram)?,
+            ssd_bytes: bytes("ssd", &self.ssd)?,
+            budget_usd: self.budget.as_deref().map(parse_money).transpose()?,
+            objective: self.objective.clone(),
+            floor: self.floor,
+            least_bytes: bytes("least", &self.least)?,
+            solver: self.solver.clone(),
+            rules: &rules,
+            spelled: |name| if name == "vm" { "vms:".to_owned() } else { name.to_owned() },
+        };
+        let sample = self.sample.as_deref().map(parse_sampling).transpose()?;
+        Ok(Understood {
+            means: words.means(host, block.bytes())?,
+            options: words.options(host.service_times(block), block.bytes())?,
+            wish: parse_wish(&self.scheme)?,
+            method: sample.map_or_else(|| auto_method(true), Followed::method),
+        })
     }
 }
 
-/// How much of each level every VM should get.
+/// How much of each level every VM should get: as JSON, and as a page where it is told on which day and by which call that is made.
 #[pyfunction]
-#[pyo3(signature = (sources, common, division, devices, profile, page, progress))]
+#[pyo3(signature = (sources, common, division, devices, made, progress))]
 pub fn size(
     py: Python<'_>,
     sources: Vec<Source>,
     common: Common,
     division: Division,
-    devices: &str,
-    profile: Option<&str>,
-    page: Option<PathBuf>,
+    devices: Devices,
+    made: Option<(String, String)>,
     progress: Option<Bound<'_, PyAny>>,
-) -> PyResult<String> {
+) -> PyResult<(String, Option<String>)> {
     let asked = Asked::new(sources, &common)?;
-    let host = host_of(devices, profile)?;
-    let means = division.means(&host)?;
-    let options = division.options(host.service_times(asked.block), asked.block.bytes())?;
-    let wish = parse_wish(&division.scheme).map_err(Failure::from)?;
-    let sample = division.sample.as_deref().map(parse_sampling).transpose().map_err(Failure::from)?;
-    let method = sample.map_or_else(|| auto_method(true), Followed::method);
+    let host = devices.host()?;
+    let Understood { means, options, wish, method } = division.understood(&host, asked.block)?;
     run(py, progress, |control| {
         let mut merge = asked.open(&control.stop)?;
         let load = measure(&mut merge, &asked.stream(None), method, &mut |merge| control.tell_read(merge))?;
@@ -497,14 +451,10 @@ pub fn size(
         let method = method_used(method, load.shrinks, load.vms.iter().map(|vm| vm.profile.rate()));
         let not_replayed = replay_plan(&asked, &mut answer, &load, &host, division.replay, control)?;
         control.check()?;
-        let mut report = answer.report(&load, &options, &host, method, &merge, page.is_some())?;
+        let mut report = answer.report(&load, &options, &host, method, &merge, made.is_some())?;
         report.not_replayed = not_replayed;
-        if let Some(path) = page {
-            let html = lode_plan::size_page(&report, &lode_plan::Made::default())?;
-            std::fs::write(&path, html)
-                .map_err(|error| Failure::Usage(format!("Cannot write {}: {error}", path.display())))?;
-        }
-        json(&report)
+        let page = made.map(|(date, command)| size_page(&report, &Made { date, command })).transpose()?;
+        Ok((json(&report)?, page))
     })
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_buffer::ScalarBuffer;
 use lode_trace::limits::{BATCH_REQUESTS, MAX_VOLUMES};
-use lode_trace::{GivenRequests, Reader, Recorded};
+use lode_trace::{GivenRequests, Reader, Recorded, check_volume_name};
 use lode_types::{Origin, OriginFields, RequestOp, TraceRequest};
 
 use crate::columns::{Columns, EXPECTED};
@@ -79,6 +79,7 @@ impl Builder {
         if self.made.volumes.len() >= MAX_VOLUMES {
             return Err(format!("volume '{name}' is one more than {MAX_VOLUMES}; take fewer at once"));
         }
+        check_volume_name(name)?;
         let number = self.made.volumes.len() as i32;
         self.made.volumes.push(name.to_owned());
         self.numbers.insert(name.to_owned(), number);

@@ -27,6 +27,9 @@ def frame(**changes):
         (frame(length_bytes=[1, 0, 1]), ["Row 1", "is 0, and only a flush"]),
         (frame(length_bytes=[1, 1 << 33, 1]), ["Row 1", "below 4 GiB"]),
         (frame(op=["R", "x", "W"]), ["Row 1", "op is 'x'", "read, write, trim"]),
+        (frame(volume=["a", "", "b"]), ["Row 1", "volume name of 1 to 512 bytes"]),
+        (frame(volume=["a\n", "b", "b"]), ["Row 0", "without control characters"]),
+        (frame(volume=["a", "b" * 600, "b"]), ["Row 1", "1 to 512 bytes"]),
         (frame(time_ns=[3, 1, 2]), ["Row 1 is earlier", "maintain_order=True", "on_unsorted='sort'"]),
         (frame(offset_bytes=pyarrow.array([0, 2**64 - 1, 0], pyarrow.uint64())), ["Row 1", "beyond 2^64"]),
     ],
@@ -66,6 +69,7 @@ def test_sorting_keeps_requests_of_the_same_time_in_order():
     "call, error, words",
     [
         (lambda: lodestore.curve(42), TypeError, "path, an open binary file, or a table"),
+        (lambda: lodestore.curve(frame().lazy()), TypeError, "collected first"),
         (lambda: lodestore.scan_trace(42), TypeError, "read_trace"),
         (lambda: lodestore.scan_trace("/nowhere/*.lode"), FileNotFoundError, "No file is like"),
         (lambda: lodestore.scan_trace("/nowhere/x.lode").read(), lodestore.TraceError, "check its path and rights"),
@@ -88,8 +92,20 @@ def test_sorting_keeps_requests_of_the_same_time_in_order():
         (lambda: lodestore.compare(frame(), ["lru"], ssd="1MiB", baseline="arc"), ValueError, "add it to schemes"),
         (lambda: lodestore.compare(frame(), ["lru"]), ValueError, "dram= and ssd="),
         (lambda: lodestore.size(frame()), ValueError, "dram, ssd or budget"),
+        (lambda: lodestore.size(frame(), ssd=1), ValueError, "ssd is less than a block of 4 KiB"),
+        (lambda: lodestore.size(frame(), ssd="1MiB", budget="5usd"), ValueError, "Give either budget, or dram and ssd"),
+        (lambda: lodestore.size(frame(), ssd="1MiB", floor=0.5), ValueError, "floor means nothing to this objective"),
+        (lambda: lodestore.size(frame(), ssd="1MiB", floor=2.0, objective="ppc-total"), ValueError, "from 0 to 1"),
+        (lambda: lodestore.size(frame(), ssd="1MiB", objective="x"), ValueError, "objective is 'x'; it is latency"),
+        (lambda: lodestore.size(frame(), ssd="1MiB", solver="x"), ValueError, "solver is 'x'"),
+        (lambda: lodestore.compare(frame(), ["lru"], ssd=["1MiB", "1MiB"]), ValueError, "The sizes in places 1 and 2 are the same"),
+        (lambda: lodestore.compare(frame(), ["etica"], dram=[4096, 8192], ssd=[1, 2, 3]), ValueError, "dram= has 2 sizes and ssd= 3"),
         (lambda: lodestore.size(lodestore.curve(frame())), ValueError, "ssd="),
         (lambda: lodestore.size(frame(), ssd="1MiB", vms={"a": {"min": 1}}), ValueError, "min_ssd"),
+        (lambda: lodestore.size(lodestore.curve(frame()), ssd="1MiB", vms={"x*": {"weight": 2}}), ValueError, "there are table"),
+        (lambda: lodestore.size(lodestore.curve(frame()), ssd="1MiB", vms={"*": {"min_dram": 2}}), ValueError, "of curves the keys are"),
+        (lambda: lodestore.size(lodestore.curve(frame()), ssd="1MiB", html="x.html"), ValueError, "html means nothing to curves"),
+        (lambda: lodestore.size(lodestore.curve(frame()), ssd="1MiB", solver="talus"), ValueError, "solver means nothing"),
         (lambda: lodestore.synth("nothing"), ValueError, "hm_1"),
         (lambda: lodestore.synth("hm_1", requests=0), ValueError, "requests is 0"),
         (lambda: lodestore.curve(frame())["x"], KeyError, "No VM is called"),
@@ -99,6 +115,13 @@ def test_calls(call, error, words):
     with pytest.raises(error) as raised:
         call()
     assert words in str(raised.value), str(raised.value)
+
+
+def test_parquet_is_given_as_a_table(tmp_path):
+    frame().write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(lodestore.TraceError, match="polars.read_parquet"):
+        lodestore.curve(tmp_path / "x.parquet")
+    assert lodestore.curve(polars.read_parquet(tmp_path / "x.parquet"))[0].accesses == 3
 
 
 def test_memory_that_does_not_suffice():

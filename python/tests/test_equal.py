@@ -166,6 +166,54 @@ def test_size_of_curves_grants_what_fits_and_divides_what_does_not():
         assert hits <= half.hit_ratio * (one.accesses + other.accesses) * 1.0001
 
 
+def test_size_of_curves_keeps_the_rules_and_tells_equal_names_apart():
+    curves = lodestore.curve(SMALL[0], "pod", "ro")
+    name, needed = curves[0].name, curves[0].needed_bytes
+    half = needed // 8192 * 4096
+    limited = lodestore.size([curves, curves], ssd=2 * needed, vms={f"{name}*": {"max_ssd": half}})
+    assert limited.shares == {name: half, f"{name}#2": half}
+    one = lodestore.size([curves, curves], ssd=2 * needed, vms={f"{name}#2": {"max_ssd": half}})
+    assert one.shares == {name: needed, f"{name}#2": half}
+    kept = lodestore.size([curves, curves], ssd=needed, vms={name: {"min_ssd": needed}})
+    assert kept.shares[name] == needed and kept.shares[f"{name}#2"] == 0
+
+
+def test_the_page_of_a_plan_says_how_it_came_about(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    page = tmp_path / "plan.html"
+    lodestore.size(SMALL[0], dram="1MiB", ssd="8MiB", html=page)
+    text = page.read_text()
+    assert f"1970-01-02, Lodestore {lodestore.__version__}: lodestore.size(data=[" in text and "dram=&#39;1MiB&#39;, ssd=&#39;8MiB&#39;" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.html"]
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        lodestore.size(SMALL[0], dram="1MiB", ssd="8MiB", html=tmp_path / "nowhere" / "plan.html")
+
+
+def test_drives_are_bought_whole(lode, tmp_path):
+    path = SMALL[1]
+    profile = tmp_path / "my.toml"
+    profile.write_text(lode("devices", "nvme-960-1dwpd"))
+    for drive in ("nvme-960-1dwpd", profile):
+        expected = lode("replay", path, "--scheme", "lru", "--ssd", "16MiB", "--drive", drive, "--json")
+        found = lodestore.replay(path, "lru", ssd="16MiB", drive=drive).to_dict()
+        assert found["devices"]["drives"]["count"] == 1 and without_inputs(found) == without_inputs(expected)
+    plan = lodestore.size(path, dram="1MiB", ssd="16MiB", drive="nvme-960-1dwpd").to_dict()
+    told = lode("size", path, "--dram", "1MiB", "--ssd", "16MiB", "--drive", "nvme-960-1dwpd", "--json")
+    assert plan["recommended"] == told["recommended"] and plan["drive"] == told["drive"]
+    with pytest.raises(ValueError, match="ends in .toml"):
+        lodestore.replay(path, "lru", ssd="16MiB", drive="x")
+
+
+def test_numbers_of_numpy_are_numbers():
+    numpy = pytest.importorskip("numpy")
+    path = SMALL[1]
+    assert lodestore.curve(path, sample=numpy.float64(0.5)).to_dict() == lodestore.curve(path, sample=0.5).to_dict()
+    assert lodestore.curve(path, sample=numpy.int32(1024)).to_dict() == lodestore.curve(path, sample=1024).to_dict()
+    sizes = numpy.array([1, 2]) << 20
+    assert lodestore.compare(path, ["lru"], ssd=sizes[0]).rows() == lodestore.compare(path, ["lru"], ssd="1MiB").rows()
+    assert lodestore.compare(path, ["lru"], ssd=sizes).rows() == lodestore.compare(path, ["lru"], ssd=["1MiB", "2MiB"]).rows()
+
+
 def test_synth_and_fit(lode, tmp_path):
     file = tmp_path / "made.lode"
     lode("trace", "synth", "prxy_0", "-o", file, "--requests", 20000, "--seed", 7, "--scale", "0.5")

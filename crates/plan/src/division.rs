@@ -27,7 +27,8 @@ pub struct VmRule {
 }
 
 impl VmRule {
-    fn is_for(&self, name: &str) -> bool {
+    /// Whether a VM of this name is meant.
+    pub fn is_for(&self, name: &str) -> bool {
         // Of several traces, the trace's name stands before the volume's own.
         let own = name.split_once(':').map_or(name, |(_, own)| own);
         match self.name.strip_suffix('*') {
@@ -36,8 +37,12 @@ impl VmRule {
         }
     }
 
-    fn limits(&self, level: Level) -> (Option<u64>, Option<u64>) {
-        if level == Level::Dram { self.dram_bytes } else { self.ssd_bytes }
+    /// Changes what a VM asks of a level to what it may have.
+    pub fn limit(&self, demand: &mut VmDemand, level: Level, block_bytes: u64) {
+        let (least, most) = if level == Level::Dram { self.dram_bytes } else { self.ssd_bytes };
+        demand.weight = self.weight.unwrap_or(demand.weight);
+        demand.min_blocks = least.map_or(demand.min_blocks, |bytes| bytes.div_ceil(block_bytes));
+        demand.max_blocks = most.map_or(demand.max_blocks, |bytes| bytes / block_bytes);
     }
 }
 
@@ -412,12 +417,8 @@ pub(crate) fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_
 /// The same by another curve than that of the level beside another one.
 fn demand_by(curve: &Curve, vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
     let mut demand = VmDemand::new(curve);
-    for rule in options.rules.iter().filter(|rule| rule.is_for(&vm.facts.name)) {
-        let (least, most) = rule.limits(level);
-        demand.weight = rule.weight.unwrap_or(demand.weight);
-        demand.min_blocks = least.map_or(demand.min_blocks, |bytes| bytes.div_ceil(block_bytes));
-        demand.max_blocks = most.map_or(demand.max_blocks, |bytes| bytes / block_bytes);
-    }
+    let rules = options.rules.iter().filter(|rule| rule.is_for(&vm.facts.name));
+    rules.for_each(|rule| rule.limit(&mut demand, level, block_bytes));
     let granule = granule_blocks(block_bytes, options);
     demand.write_buffer = write_buffer(vm, level, granule, options).filter(|_| granule <= demand.max_blocks);
     if let Some(buffer) = demand.write_buffer {

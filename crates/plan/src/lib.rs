@@ -37,7 +37,7 @@ mod words;
 
 pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, REPLAYS, SCHEME, answer};
 pub use asked::{
-    DEFAULT_FLOOR, DEFAULT_LEAST_BYTES, Followed, LevelSize, SHARE_GRANULE_BYTES, auto_method, check_rule,
+    DivisionWords, Followed, LevelSize, SHARE_GRANULE_BYTES, auto_method, check_rule, pair_sizes,
     parse_interval, parse_method, parse_money, parse_rule, parse_sampling, parse_scheme, parse_wish,
 };
 pub use compare::{Cell, CompareOptions, CompareProgress, MAX_CELLS, compare};
@@ -52,7 +52,8 @@ pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
 pub use mapping::{ComparedSchemes, Mapping, MappingKind};
 pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, SIMULATED_POWERS, miniature};
 pub use pages::{
-    MAX_PAGE_VMS, compare_page, compare_picture, curve_page, curve_picture, size_page, size_picture,
+    Fleet, FleetHost, FleetReplay, FleetVolume, MAX_PAGE_VMS, compare_page, compare_picture, curve_page,
+    curve_picture, fleet_page, size_page, size_picture,
 };
 pub use planned::{MAX_PLAN_BYTES, PlannedShares};
 pub use recommend::{RecommendedReport, RecommendedVm, Wish};

@@ -13,20 +13,20 @@ Results do not depend on partitions, batches or tasks that are run again. docs/f
 import os
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-from lodestore import _extras
+from lodestore import _extras, _lodestore
 
 _extras.needed("pyspark", "lodestore.spark")
 _extras.needed("pyarrow", "lodestore.spark")
 
 import pyarrow  # noqa: E402
 
-from lodestore._questions import _sample  # noqa: E402
+from lodestore._files import made, write_text  # noqa: E402
+from lodestore._questions import _devices, _sample  # noqa: E402
 from lodestore._units import Size, size_bytes, size_text  # noqa: E402
 
 from . import _groups  # noqa: E402
 from ._dataset import DDL, Dataset, groups_of_bucket, open_dataset, write_files, write_frame  # noqa: E402
 from ._frames import host_rule, requests_of  # noqa: E402
-from ._page import page_of  # noqa: E402
 
 __all__ = ["Dataset", "curves", "replay_hosts", "report", "size_hosts", "write_dataset"]
 
@@ -164,6 +164,7 @@ def replay_hosts(
     read_ssd: Optional[Size] = None,
     settings: Optional[Mapping[str, Any]] = None,
     devices: str = "default",
+    drive: Optional[str] = None,
     block: Size = "4KiB",
 ) -> Any:
     """Replays each host's volumes together with a scheme; a row for each host, as a DataFrame.
@@ -173,7 +174,7 @@ def replay_hosts(
     Args:
         data: a dataset, its path, or a DataFrame, as of `curves`.
         hosts: as of `size_hosts`.
-        scheme, dram, ssd, read_ssd, settings, devices, block: as of `lodestore.replay`; each host has levels of these sizes.
+        scheme, dram, ssd, read_ssd, settings, devices, drive, block: as of `lodestore.replay`; each host has levels of these sizes.
     """
     dataset = open_dataset(data)
     frame = data.select(*_names()) if dataset is None else dataset.frame(spark)
@@ -183,6 +184,7 @@ def replay_hosts(
         "read_ssd": read_ssd,
         "settings": dict(settings or {}),
         "devices": devices,
+        "drive": drive,
         "block": block,
     }
 
@@ -196,18 +198,27 @@ def replay_hosts(
 
 
 def report(
-    curves: Any, path: Any, *, sizes: Any = None, replays: Any = None, devices: str = "default", title: str = "Fleet"
+    curves: Any,
+    path: Any,
+    *,
+    sizes: Any = None,
+    replays: Any = None,
+    devices: str = "default",
+    drive: Optional[str] = None,
+    title: str = "Fleet",
 ) -> str:
     """One page without network: what volumes need, what one more GiB a host buys, what the fleet costs and wears.
 
     Args:
         curves, sizes, replays: what `curves`, `size_hosts` and `replay_hosts` gave.
-        path: the HTML file to write.
-        devices: whose prices count, see `lodestore.replay`.
+        path: the HTML file to write. It is headed by the day, that of `SOURCE_DATE_EPOCH` where that is set, and else depends on
+            nothing but what is in the rows.
+        devices, drive: whose prices count, see `lodestore.replay`.
     """
     # As Arrow, which takes a fraction of the time that rows one by one take.
-    collected = [None if frame is None else frame.toArrow().to_pylist() for frame in (curves, sizes, replays)]
-    html = page_of(collected[0] or [], collected[1], collected[2], devices, title)
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(html)
-    return str(os.fspath(path))
+    of_curves, of_sizes, of_replays = (
+        [] if frame is None else frame.toArrow().to_pylist() for frame in (curves, sizes, replays)
+    )
+    head = made("lodestore.spark.report", {"title": title, "devices": os.fspath(devices), "drive": drive})
+    host = _devices(devices, drive)
+    return write_text(path, _lodestore.fleet_page(of_curves, of_sizes, of_replays, title, host, head))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use lode_plan::{
     Against, CellReport, CompareOptions, CompareReport, ComparedSchemes, EachReport, LevelBytes, LevelSize,
-    MAX_CELLS, MAX_PLAN_BYTES, PlanError, PlannedShares, TraceComparison, compare, parse_scheme,
+    MAX_PLAN_BYTES, PlanError, PlannedShares, TraceComparison, compare, pair_sizes, parse_scheme,
 };
 use lode_replay::InputReport;
 
@@ -217,44 +217,11 @@ impl CompareCommand {
         is_needed.then(|| footprint_bytes(&traces.files, &traces.read.options())).transpose()
     }
 
-    /// Sizes that go together; a level of one size goes with all of the others.
+    /// Sizes that go together.
     fn sizes(&self, footprint_bytes: u64) -> Result<Vec<LevelBytes>, CliError> {
-        let lists = [("--dram", &self.dram), ("--ssd", &self.ssd), ("--read-ssd", &self.read_ssd)];
-        let count = lists.iter().map(|(_, sizes)| sizes.len()).max().unwrap_or(0);
-        if count == 0 {
-            return Err(CliError::Usage("Give the levels' sizes with --dram and --ssd".to_owned()));
-        }
-        let several: Vec<_> = lists.iter().filter(|(_, sizes)| sizes.len() > 1).collect();
-        if let Some(pair) = several.windows(2).find(|pair| pair[0].1.len() != pair[1].1.len()) {
-            let [(one, ones), (other, others)] = [pair[0], pair[1]];
-            return Err(CliError::Usage(format!(
-                "{one} has {} sizes and {other} {}; give as many of both, or one of one of them",
-                ones.len(),
-                others.len()
-            )));
-        }
-        let at = |sizes: &[LevelSize], index: usize| {
-            let size = sizes.get(index).or(sizes.first());
-            size.map_or(0, |size| size.bytes(footprint_bytes, self.traces.block))
-        };
-        let sizes: Vec<_> = (0..count)
-            .map(|index| LevelBytes {
-                dram_bytes: at(&self.dram, index),
-                ssd_bytes: at(&self.ssd, index),
-                read_ssd_bytes: at(&self.read_ssd, index),
-            })
-            .collect();
-        // More than are compared at all are refused as too many.
-        let twice = (1..count.min(MAX_CELLS))
-            .find_map(|at| Some((sizes[..at].iter().position(|s| *s == sizes[at])?, at)));
-        match twice {
-            Some((one, other)) => Err(CliError::Usage(format!(
-                "The sizes in places {} and {} are the same; name each size once",
-                one + 1,
-                other + 1
-            ))),
-            None => Ok(sizes),
-        }
+        let lists =
+            [("--dram", &self.dram[..]), ("--ssd", &self.ssd[..]), ("--read-ssd", &self.read_ssd[..])];
+        pair_sizes(lists, footprint_bytes, self.traces.block).map_err(CliError::Usage)
     }
 }
 

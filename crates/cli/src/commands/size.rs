@@ -4,19 +4,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::{Args, ValueEnum};
-use lode_hardware::{Host, ServiceTimes};
+use lode_hardware::Host;
 use lode_plan::{
-    Answer, DEFAULT_FLOOR, DEFAULT_LEAST_BYTES, Followed, LevelBytes, Load, Means, PLAN_SETTINGS, Prices,
-    REPLAYS, SCHEME, SHARE_GRANULE_BYTES, ServeOptions, SizeOptions, SizeReport, VmRule, answer, auto_method,
-    check_rule, measure, method_used, parse_money, parse_rule, parse_sampling, parse_wish,
+    Answer, DivisionWords, Followed, Load, PLAN_SETTINGS, REPLAYS, SCHEME, ServeOptions, SizeReport, VmRule,
+    answer, auto_method, measure, method_used, parse_money, parse_rule, parse_sampling, parse_wish,
 };
-use lode_replay::access_times;
-use lode_reuse::sizing::{Objective, Solver};
 
 use super::planning::{DeviceArgs, TraceArgs, memory_word};
 use super::serve_config::ConfigArgs;
 use super::size_text::{PLAN_FILE, csv_rows, outcome_text, plan_text};
-use crate::amounts::{command_line, parse_size, show_size, size_word};
+use crate::amounts::{command_line, parse_size, size_word};
 use crate::arguments::warn_of;
 use crate::error::CliError;
 use crate::heading::heading;
@@ -132,6 +129,9 @@ impl SizeCommand {
     pub fn run(&self) -> Result<(), CliError> {
         self.check()?;
         let host = self.devices.host()?;
+        let (block_bytes, times) = (self.traces.block.bytes(), host.service_times(self.traces.block));
+        let means = self.words().means(&host, block_bytes).map_err(CliError::Usage)?;
+        let options = self.words().options(times, block_bytes).map_err(CliError::Usage)?;
         let method = self.sample.map_or_else(|| auto_method(true), Followed::method);
         let mut merge = self.traces.open()?;
         let mut bar = Bar::new("Measuring");
@@ -145,8 +145,7 @@ impl SizeCommand {
             }
         })?;
         drop(bar);
-        let options = self.options(host.service_times(self.traces.block));
-        let mut answer = answer(&load, self.means(&host), &options)?;
+        let mut answer = answer(&load, means, &options)?;
         answer.wish = parse_wish(&self.scheme)?;
         let method = method_used(method, load.shrinks, load.vms.iter().map(|vm| vm.profile.rate()));
         let report_of = |answer: &Answer, for_page| {
@@ -220,40 +219,22 @@ impl SizeCommand {
         self.traces.check(&self.outputs().collect::<Vec<_>>(), &self.devices.files())?;
         self.pictures.check()?;
         parse_wish(&self.scheme)?;
-        let levels = [("--dram", self.dram), ("--ssd", self.ssd)];
-        if self.budget.is_none() && levels.iter().all(|(_, bytes)| bytes.unwrap_or(0) == 0) {
-            return Err(CliError::Usage(
-                "Say what there is to divide: --dram SIZE, --ssd SIZE or --budget MONEY".to_owned(),
-            ));
-        }
-        let block_bytes = self.traces.block.bytes();
-        let is_good = |rule| check_rule(rule, block_bytes);
-        self.rules
-            .iter()
-            .try_for_each(is_good)
-            .map_err(|message| CliError::Usage(format!("--vm {message}")))?;
-        for (option, bytes) in levels {
-            if bytes.is_some_and(|bytes| (1..block_bytes).contains(&bytes)) {
-                let block = show_size(block_bytes);
-                return Err(CliError::Usage(format!(
-                    "{option} is less than a block of {block}; give at least that"
-                )));
-            }
-        }
-        if let Some(floor) = self.floor.filter(|floor| !(0.0..=1.0).contains(floor)) {
-            return Err(CliError::Usage(format!("--floor is {floor}; write a number from 0 to 1")));
-        }
-        for (option, is_given, objective, name) in [
-            ("--floor", self.floor.is_some(), ObjectiveName::PpcTotal, "ppc-total"),
-            ("--least", self.least.is_some(), ObjectiveName::PpcLiteral, "ppc-literal"),
-        ] {
-            if is_given && self.objective != objective {
-                return Err(CliError::Usage(format!(
-                    "{option} means nothing to this objective; leave it out, or ask for --objective {name}"
-                )));
-            }
-        }
         Ok(())
+    }
+
+    /// What is to be divided and for what.
+    fn words(&self) -> DivisionWords<'_> {
+        DivisionWords {
+            dram_bytes: self.dram,
+            ssd_bytes: self.ssd,
+            budget_usd: self.budget,
+            objective: word_of(self.objective),
+            floor: self.floor,
+            least_bytes: self.least,
+            solver: word_of(self.solver),
+            rules: &self.rules,
+            spelled: |name| format!("--{name}"),
+        }
     }
 
     /// The command that shows the plan beside one SSD level for the same money. Shares of several VMs come from the plan's JSON.
@@ -286,40 +267,9 @@ impl SizeCommand {
         }
         Some(command_line(&words))
     }
+}
 
-    fn means(&self, host: &Host) -> Means {
-        match self.budget {
-            Some(usd) => Means::Budget { usd, prices: Prices::of(host) },
-            None => Means::Levels(LevelBytes {
-                dram_bytes: self.dram.unwrap_or(0),
-                ssd_bytes: self.ssd.unwrap_or(0),
-                ..LevelBytes::default()
-            }),
-        }
-    }
-
-    fn options(&self, times: ServiceTimes) -> SizeOptions {
-        let least_bytes = self.least.unwrap_or(DEFAULT_LEAST_BYTES);
-        let least_blocks = (least_bytes / self.traces.block.bytes()).max(1);
-        SizeOptions {
-            objective: match self.objective {
-                ObjectiveName::SumHitRatio => Objective::SumHitRatio,
-                ObjectiveName::Hits => Objective::Hits,
-                ObjectiveName::Latency => access_times(&times).objective(),
-                ObjectiveName::PpcTotal => Objective::PpcTotal { floor: self.floor.unwrap_or(DEFAULT_FLOOR) },
-                ObjectiveName::PpcLiteral => Objective::PpcLiteral { min_blocks: least_blocks },
-                ObjectiveName::Maxmin => Objective::MaxMin,
-            },
-            solver: match self.solver {
-                SolverName::Auto => Solver::Auto,
-                SolverName::Exact => Solver::Exact,
-                SolverName::Greedy => Solver::Greedy,
-                SolverName::Talus => Solver::Talus,
-            },
-            rules: self.rules.clone(),
-            times,
-            // What a daemon gives VMs is in whole granules.
-            granule_bytes: SHARE_GRANULE_BYTES,
-        }
-    }
+/// How a choice is written on the command line.
+fn word_of(choice: impl ValueEnum) -> String {
+    choice.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }

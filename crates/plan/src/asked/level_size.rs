@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use lode_types::{BlockSize, parse_size, show_size};
 
+use crate::compare::MAX_CELLS;
+use crate::levels::LevelBytes;
+
 /// A level's size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LevelSize {
@@ -40,6 +43,53 @@ impl LevelSize {
                 (blocks as u64).max(1) * block.bytes()
             }
         }
+    }
+}
+
+/// Sizes that go together, of host memory, SSD and read SSD: the first of each, then the second; a level of one size goes with all
+/// of the others. Each list has the name by which its user knows it.
+///
+/// # Errors
+/// What to write instead.
+pub fn pair_sizes(
+    lists: [(&str, &[LevelSize]); 3],
+    footprint_bytes: u64,
+    block: BlockSize,
+) -> Result<Vec<LevelBytes>, String> {
+    let count = lists.iter().map(|(_, sizes)| sizes.len()).max().unwrap_or(0);
+    if count == 0 {
+        return Err(format!("Give the levels' sizes with {} and {}", lists[0].0, lists[1].0));
+    }
+    let several: Vec<_> = lists.iter().filter(|(_, sizes)| sizes.len() > 1).collect();
+    if let Some(pair) = several.windows(2).find(|pair| pair[0].1.len() != pair[1].1.len()) {
+        let [(one, ones), (other, others)] = [pair[0], pair[1]];
+        return Err(format!(
+            "{one} has {} sizes and {other} {}; give as many of both, or one of one of them",
+            ones.len(),
+            others.len()
+        ));
+    }
+    let at = |(_, sizes): (&str, &[LevelSize]), index: usize| {
+        let size = sizes.get(index).or(sizes.first());
+        size.map_or(0, |size| size.bytes(footprint_bytes, block))
+    };
+    let sizes: Vec<_> = (0..count)
+        .map(|index| LevelBytes {
+            dram_bytes: at(lists[0], index),
+            ssd_bytes: at(lists[1], index),
+            read_ssd_bytes: at(lists[2], index),
+        })
+        .collect();
+    // More than are compared at all are refused as too many.
+    let twice = (1..count.min(MAX_CELLS))
+        .find_map(|at| Some((sizes[..at].iter().position(|other| *other == sizes[at])?, at)));
+    match twice {
+        Some((one, other)) => Err(format!(
+            "The sizes in places {} and {} are the same; name each size once",
+            one + 1,
+            other + 1
+        )),
+        None => Ok(sizes),
     }
 }
 

@@ -3,13 +3,12 @@
 //!
 //! It must not know command lines, nor who asks.
 
+mod division;
 mod level_size;
 mod method;
 mod size;
 
-pub use level_size::LevelSize;
+pub use division::DivisionWords;
+pub use level_size::{LevelSize, pair_sizes};
 pub use method::{Followed, auto_method, parse_interval, parse_method, parse_sampling};
-pub use size::{
-    DEFAULT_FLOOR, DEFAULT_LEAST_BYTES, SHARE_GRANULE_BYTES, check_rule, parse_money, parse_rule,
-    parse_scheme, parse_wish,
-};
+pub use size::{SHARE_GRANULE_BYTES, check_rule, parse_money, parse_rule, parse_scheme, parse_wish};

@@ -12,11 +12,6 @@ use crate::error::PlanError;
 use crate::front::MAX_BUDGET_USD;
 use crate::recommend::Wish;
 
-/// The part of its best hit ratio that every VM keeps under the objective `ppc-total`; `lode size --help` says so.
-pub const DEFAULT_FLOOR: f64 = 0.9;
-/// The least of a VM under the objective `ppc-literal`, in bytes; `lode size --help` says so.
-pub const DEFAULT_LEAST_BYTES: u64 = 1 << 20;
-
 /// Shares that a daemon serves are in whole numbers of these.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
 

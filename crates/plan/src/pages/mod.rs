@@ -2,11 +2,13 @@
 
 mod compare;
 mod curve;
+mod fleet;
 mod money;
 mod plan;
 
 pub use compare::{compare_page, compare_picture};
 pub use curve::{curve_page, curve_picture};
+pub use fleet::{Fleet, FleetHost, FleetReplay, FleetVolume, fleet_page};
 pub use plan::{size_page, size_picture};
 
 use std::collections::BTreeSet;

@@ -5,6 +5,7 @@ mod common;
 mod compare;
 mod curves;
 mod exhaustive;
+mod fleet;
 mod front;
 mod limits;
 mod mapping;
