@@ -65,7 +65,7 @@ pub(crate) struct Requests {
     /// Empty lists of reads of several blocks, for others.
     lists: Vec<ByteList>,
     /// What time it is.
-    pub(crate) now_ns: u64,
+    now_ns: u64,
 }
 
 /// Most such lists that are kept, and most blocks that there is memory for in each.
@@ -101,6 +101,16 @@ impl Requests {
             waited_ns: since_ns,
             waits: Waits::default(),
         })
+    }
+
+    /// What time it is.
+    pub(crate) fn set_clock(&mut self, now_ns: u64) {
+        self.now_ns = now_ns;
+    }
+
+    /// What time it was said to be.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.now_ns
     }
 
     /// What a request waited for until now is this.

@@ -62,17 +62,18 @@ impl<S: PlaceSource> Shelf<S> {
 
     /// Sets one of the available places aside for [`Shelf::take_reserved`].
     pub(crate) fn reserve(&mut self) {
+        assert!(self.available() > 0, "a free place was seen");
         self.reserved += 1;
     }
 
     /// A place that was set aside is not needed.
     pub(crate) fn unreserve(&mut self) {
-        self.reserved -= 1;
+        self.reserved = self.reserved.checked_sub(1).expect("it was set aside");
     }
 
     /// A place that was set aside.
     pub(crate) fn take_reserved(&mut self) -> u32 {
-        self.reserved -= 1;
+        self.unreserve();
         self.source.take()
     }
 

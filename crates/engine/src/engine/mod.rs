@@ -169,7 +169,7 @@ impl Engine {
 
     /// Says what time it is, on any clock. What requests waited for is measured by it, and nothing is decided by it.
     pub fn set_clock(&mut self, now_ns: u64) {
-        self.requests.now_ns = now_ns;
+        self.requests.set_clock(now_ns);
     }
 
     /// Takes a guest's request. Every request is answered by exactly one [`Answer`].
@@ -177,7 +177,7 @@ impl Engine {
         let (_, length_bytes) = request.op.range();
         self.background.guest_asked(length_bytes.div_ceil(self.config.block.bytes()) as u32);
         let token = request.token;
-        if let Err(error) = self.front.push(request, self.requests.now_ns, self.config.volume_bytes) {
+        if let Err(error) = self.front.push(request, self.requests.now_ns(), self.config.volume_bytes) {
             self.requests.refuse(token, error);
         }
         // Nothing else can move before the request does: all moved that could when the last input was taken.

@@ -139,6 +139,12 @@ pub(crate) enum BlockOp {
     Hold,
 }
 
+impl BlockOp {
+    fn access(&self) -> Option<&BlockAccess> {
+        if let BlockOp::Access(access) = self { Some(access) } else { None }
+    }
+}
+
 /// What must be durable before the operation at the head goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
@@ -468,22 +474,31 @@ impl Flight {
 
     /// The access at the head.
     pub(crate) fn access(&self) -> Option<&BlockAccess> {
-        if let Some(BlockOp::Access(access)) = self.queue.front() { Some(access) } else { None }
+        self.queue.front().and_then(BlockOp::access)
     }
 
-    /// The guest's request that the operation at the head is for, as long as that is not answered, and what it waits for.
+    /// A guest's request that is not answered yet, and what it waits for here: the one at the head, or the first one behind
+    /// operations that are no guest's, which waits for what these do.
     pub(crate) fn waits_for(&self) -> Option<(usize, WaitedFor)> {
-        let access = self.access()?;
+        let is_behind = self.access().is_none();
+        let access = self.queue.iter().find_map(BlockOp::access)?;
+        let writes_ssd = matches!(access.kind, AccessKind::WriteBack { .. });
         let cause = match self.stage {
-            Stage::Start | Stage::Late => WaitedFor::Order,
+            Stage::Start | Stage::Late | Stage::Held => WaitedFor::Order,
             Stage::Read(CopyAt::ReadSsd) => WaitedFor::ReadSsdRead,
             Stage::Read(CopyAt::Ssd) => WaitedFor::SsdRead,
             Stage::Read(CopyAt::Backing) => WaitedFor::BackingRead,
             Stage::Gate(_) => WaitedFor::Journal,
-            // Others are copies of what was answered.
-            Stage::WriteSsd if matches!(access.kind, AccessKind::WriteBack { .. }) => WaitedFor::SsdWrite,
+            Stage::WriteSsd if is_behind || writes_ssd => WaitedFor::SsdWrite,
+            Stage::WriteReadSsd | Stage::WriteAgain if is_behind => WaitedFor::SsdWrite,
             Stage::WriteBacking | Stage::WriteBack => WaitedFor::BackingWrite,
-            _ => return None,
+            Stage::Turn if is_behind => WaitedFor::Order,
+            Stage::Place if is_behind => WaitedFor::Room,
+            // What the one at the head does then is for copies of what was answered.
+            Stage::WriteSsd | Stage::WriteReadSsd | Stage::WriteAgain | Stage::Turn | Stage::Place => {
+                return None;
+            }
+            Stage::Read(CopyAt::Dram) | Stage::Merged | Stage::GivenUp => return None,
         };
         Some((access.slice.request, cause))
     }

@@ -6,6 +6,7 @@
 mod grouped;
 mod outcome;
 mod twice;
+mod waits;
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -76,7 +77,7 @@ struct Model {
     well: bool,
     fenced: bool,
     /// The latest write that a FLUSH has covered.
-    floor: Value,
+    least: Value,
     /// Faults that may still come.
     faults: u8,
     /// The only copy of a dirty block was damaged.
@@ -188,7 +189,7 @@ impl Model {
             again: false,
             well: true,
             fenced: false,
-            floor: 0,
+            least: 0,
             faults,
             lost: false,
             ordered,
@@ -208,7 +209,7 @@ impl Model {
             (self.zeroing, self.late, self.again),
             self.well,
             self.fenced,
-            self.floor,
+            self.least,
             (self.faults, self.group),
         );
         let state = format!(
@@ -430,7 +431,7 @@ impl Model {
         };
         if happened && self.well && self.durable + 1 == self.records.len() && self.disk.len() == 1 {
             let done = self.writes.iter().rposition(|&state| state == WriteState::Done);
-            self.floor = self.floor.max(done.map_or(0, |at| at as Value + 1));
+            self.least = self.least.max(done.map_or(0, |at| at as Value + 1));
         }
         happened
     }
@@ -474,7 +475,7 @@ impl Model {
 
     /// Looks at everything that a power cut could leave.
     fn check_power_cut(&self) {
-        let is_young_enough = |value: Value| value >= self.floor;
+        let is_young_enough = |value: Value| value >= self.least;
         for end in self.durable..self.records.len() {
             // A record is believed when its bytes are there; those of later ones may be, or not.
             let believed = |record: &&Record| !matches!(record, Some((_, false)) if self.fenced);
@@ -565,6 +566,7 @@ fn explore(events: u32, most_ops: usize, faults: u8, asks: &[Ask]) -> usize {
                 let mut next = model.clone();
                 if next.event(event) && seen.insert(next.key()) {
                     next.check_power_cut();
+                    next.check_waits();
                     next.clone().check_end(true);
                     next.clone().check_end(false);
                     next_states.push((next, ops + usize::from(matches!(event, Event::Submit(_)))));
