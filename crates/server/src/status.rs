@@ -109,7 +109,7 @@ pub(crate) struct VmView {
     pub limits: LimitsView,
     /// Since when it has dirty blocks without a break: none of them is older.
     pub dirty_s: Option<u64>,
-    /// How old the oldest of them is.
+    /// How old the oldest of them is at most.
     pub oldest_dirty_s: Option<u64>,
     pub writeback: Option<WriteBackView>,
     /// Where the disk is written in the order of its guest's flushes.

@@ -41,7 +41,7 @@ pub(crate) struct Ages {
     oldest: u64,
     versions_per_era: u64,
     bases: Vec<u64>,
-    /// Dirty places of each of these eras, and of those before.
+    /// Dirty places of each of these eras, and those that are older, or may be.
     dirty: VecDeque<u32>,
     dirty_before: u32,
 }
@@ -120,17 +120,18 @@ impl Ages {
                 let content = Content { age: before.age.saturating_sub(lost), ..before };
                 contents.set(place, content);
                 if content.held.state == EntryState::Dirty {
-                    *self.dirty_of(Era(base + u64::from(before.age))) -= 1;
-                    *self.dirty_of(self.era(place, content.age)) += 1;
+                    *self.dirty_of(before.age, Era(base + u64::from(before.age))) -= 1;
+                    *self.dirty_of(content.age, self.era(place, content.age)) += 1;
                 }
             }
         }
         (present - self.bases[group]) as u8
     }
 
-    /// Dirty places of an era.
-    fn dirty_of(&mut self, Era(era): Era) -> &mut u32 {
-        match era.checked_sub(self.oldest) {
+    /// The number of dirty places to which one with this age belongs: those of its era, or those of which it is not known any
+    /// more how old they are.
+    fn dirty_of(&mut self, age: u8, Era(era): Era) -> &mut u32 {
+        match era.checked_sub(self.oldest).filter(|_| age > 0) {
             Some(at) => &mut self.dirty[at as usize],
             None => &mut self.dirty_before,
         }
@@ -139,7 +140,7 @@ impl Ages {
     /// A place holds something else from now on, or something with another age.
     pub(crate) fn changes(&mut self, place: Place, from: &Content, to: &Content) {
         if from.held.state == EntryState::Dirty {
-            *self.dirty_of(self.era(place, from.age)) -= 1;
+            *self.dirty_of(from.age, self.era(place, from.age)) -= 1;
         }
         self.found(place, to);
     }
@@ -147,7 +148,7 @@ impl Ages {
     /// A place holds this at the start.
     pub(crate) fn found(&mut self, place: Place, content: &Content) {
         if content.held.state == EntryState::Dirty {
-            *self.dirty_of(self.era(place, content.age)) += 1;
+            *self.dirty_of(content.age, self.era(place, content.age)) += 1;
         }
     }
 
@@ -279,7 +280,13 @@ mod tests {
         assert_eq!(ages.oldest_dirty(), Some(0), "place 300 has been dirty for longer than eras are kept");
         let gone = contents.get(300);
         ages.changes(300, &gone, &Content::default());
-        let oldest = ages.oldest_dirty().expect("two are left");
-        assert!(oldest > 1000 && oldest <= 2000, "{oldest}: the others' group tells the last eras apart");
+        assert_eq!(
+            ages.oldest_dirty(),
+            Some(0),
+            "nor is it known any more of place 0, whose group was written all the time"
+        );
+        let gone = contents.get(0);
+        ages.changes(0, &gone, &Content::default());
+        assert_eq!(ages.oldest_dirty(), Some(2000), "place 1 was written last");
     }
 }

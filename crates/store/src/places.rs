@@ -70,9 +70,11 @@ impl Places {
         let used = contents.occupied().map(|(place, _)| place);
         let circulation = Circulation::new(contents.places(), used, slots_per_extent, most);
         let words = (contents.extents() * pages_per_extent as usize).div_ceil(64);
-        let is_dirty = |content: &Content| content.held.state == EntryState::Dirty;
-        let dirty = contents.occupied().filter(|(_, content)| is_dirty(content)).count() as u32;
-        contents.occupied().for_each(|(place, content)| ages.found(place, &content));
+        let mut dirty = 0;
+        for (place, content) in contents.occupied() {
+            dirty += u32::from(content.held.state == EntryState::Dirty);
+            ages.found(place, &content);
+        }
         Places {
             tag,
             circulation,
@@ -538,8 +540,8 @@ impl Places {
         self.dirty
     }
 
-    /// A version about which the oldest of what is dirty came, and before which none did as far as eras are known; 0 where they
-    /// are not known any more, and `None` where nothing is dirty.
+    /// A version about which the oldest of what is dirty came, and before which none did; 0 where that is not known any more,
+    /// and `None` where nothing is dirty. What is moved to another place counts as of then.
     pub fn oldest_dirty(&self) -> Option<u64> {
         self.ages.oldest_dirty()
     }

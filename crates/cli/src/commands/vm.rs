@@ -258,7 +258,7 @@ impl Vm {
         };
         let dirty = host.size(self.gauges.dirty_blocks);
         text += &match self.oldest_dirty_s {
-            Some(s) => format!("Dirty: {dirty}, none of it older than {}\n", time(s)),
+            Some(s) => format!("Dirty: {dirty}, the oldest written or moved at most {} ago\n", time(s)),
             None => format!("Dirty: {dirty}\n"),
         };
         let Limits { connections, connection_in_flight_bytes, vm_in_flight_bytes, slow_request_ms } =
