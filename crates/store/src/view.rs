@@ -188,11 +188,11 @@ impl StoreView {
         }
     }
 
-    /// How many volumes of one extent each there is room for when these have the places they need.
+    /// How many volumes of one extent each there is room for when these have the places they need, and keep what they have
+    /// beyond that.
     pub fn volumes_left(&self, specs: &[VolumeSpec]) -> usize {
-        let have: u64 = specs.iter().map(|spec| self.directory_extents(&spec.name)).sum();
-        let need: u64 = specs.iter().map(|spec| self.wanted(spec)).sum();
-        let extents = (u64::from(self.free_extents()) + have).saturating_sub(need);
+        let lacks = |spec: &VolumeSpec| self.wanted(spec).saturating_sub(self.directory_extents(&spec.name));
+        let extents = u64::from(self.free_extents()).saturating_sub(specs.iter().map(lacks).sum());
         let new = specs.iter().filter(|spec| self.directory.find(&spec.name).is_none()).count();
         usize::try_from(extents).unwrap_or(usize::MAX).min(self.free_numbers().saturating_sub(new))
     }

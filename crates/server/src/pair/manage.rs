@@ -82,8 +82,10 @@ impl ServedPair {
         let state = self.state();
         let (health, _) = self.health();
         let ssds = (0..MEMBERS).map(|member| {
-            let is_resilvered =
-                health.resilvering == Some(member) || state.counts == Some(member) && health.in_sync[member];
+            // Until the labels say that it counts, a start would not take it for one that has everything; but where it is alone, it
+            // is the one that has.
+            let is_to_count = state.counts == Some(member) && health.in_sync == [true; MEMBERS];
+            let is_resilvered = health.resilvering == Some(member) || is_to_count;
             let (done_bytes, of_bytes) = progress.filter(|_| is_resilvered).unzip();
             MemberView {
                 path: state.members[member].path.clone(),

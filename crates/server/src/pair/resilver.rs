@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::SyncDevice;
-use lode_store::pair::{MEMBERS, read_part, write_label, write_part};
+use lode_store::pair::{MEMBERS, Pair, read_part, write_label, write_part};
 
 use super::device::MemberDevice;
 use super::served::{ServedPair, TICK, flush_member};
@@ -142,7 +142,9 @@ impl ServedPair {
         let disks = self.disks_of(member).ok_or("it was closed")?;
         flush_member(&mut to, &disks, self.limit())
             .map_err(|error| format!("a flush of it failed ({error:?})"))?;
-        self.count(one, &mut from, &mut to)?;
+        if !self.count(one, &mut from, &mut to)? {
+            return Ok(());
+        }
         let text = format!(
             "SSD {path} has everything: {} were copied in {:.0} s",
             Size(total),
@@ -186,12 +188,13 @@ impl ServedPair {
     }
 
     /// It has everything, durably: from now on it is waited for as for the other one. When everybody goes by that, the labels say so.
+    /// Whether they do: when one of the pair is dropped before, or the service ends, they go on saying what they say.
     fn count(
         self: &Arc<Self>,
         Resilvered { member, number }: Resilvered,
         from: &mut MemberDevice,
         to: &mut MemberDevice,
-    ) -> Result<(), String> {
+    ) -> Result<bool, String> {
         let mut state = self.state();
         if state.resilver != number || self.health().0.resilvering != Some(member) {
             return Err("it was given up".to_owned());
@@ -203,20 +206,30 @@ impl ServedPair {
             self.set_health(&state, |health| (health.in_sync[member], health.resilvering) = (true, None));
         drop(state);
         self.tell_all();
-        if !self.wait_until(|followers| followers.have_adopted(version)) {
-            // The labels go on saying that it lacks something.
-            return Ok(());
+        let have_followed = self.wait_until(|followers| followers.have_adopted(version));
+        // Otherwise the labels go on saying that it lacks something; or one was dropped again, and a later label says so.
+        let is_current = have_followed && self.state().labels == labels;
+        let written = if is_current { self.write_both_labels(labels, member, from, to) } else { Ok(()) };
+        let mut state = self.state();
+        if state.resilver == number {
+            state.counts = None;
         }
-        if self.state().labels != labels {
-            // One was dropped again, and a later label says so.
-            return Ok(());
-        }
+        written.map(|()| is_current)
+    }
+
+    /// The label of the one that counts now, and that of the other one.
+    fn write_both_labels(
+        self: &Arc<Self>,
+        labels: Pair,
+        member: usize,
+        from: &mut MemberDevice,
+        to: &mut MemberDevice,
+    ) -> Result<(), String> {
         write_label(to, &labels.label(member)).map_err(|error| error.to_string())?;
         if let Err(error) = write_label(from, &labels.label(1 - member)) {
             self.drop_member(1 - member, &error.to_string());
         }
         self.remember(labels.generation);
-        self.state().counts = None;
         Ok(())
     }
 }

@@ -126,6 +126,10 @@ impl VolumePair {
     }
 
     fn end_leg(&mut self, token: u64, result: Result<(), MediaError>, bufs: Bufs) {
+        if result.is_err() {
+            // The other one may have been resilvered meanwhile, and count.
+            self.follow();
+        }
         if let Some(member) = self.volume.leg_ended(token, result, bufs) {
             self.pair.drop_member(member, &self.failure);
             self.follow();
