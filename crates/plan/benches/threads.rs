@@ -2,7 +2,7 @@
 //!
 //! Run with `cargo bench -p lode-plan`; `LODE_BENCH_QUICK=1` takes a tenth of the requests. Twelve traces of skewed block
 //! accesses (synthetic: blocks by the cube of an even choice), 30 % writes, are written in the compact format and read
-//! again by every run, as the command does. Times are of a clock on the wall, alternating, the medians of several runs.
+//! again by every run, as the command does. Times are wall-clock times, alternating, the medians of several runs.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

@@ -41,8 +41,8 @@ pub struct Timeline {
     /// The position that the next access takes.
     next: u32,
     /// Positions before it were forgotten by a reset.
-    floor: u32,
-    /// Set bits, also those before `floor`.
+    first_valid: u32,
+    /// Set bits, also those before `first_valid`.
     set: u32,
     live: u32,
     /// Of all sums together.
@@ -98,7 +98,7 @@ impl Timeline {
     #[inline(always)]
     pub fn is_live(&self, position: u32) -> bool {
         // One comparison: no position is above NEVER.
-        position.wrapping_sub(self.floor) < NEVER - self.floor
+        position.wrapping_sub(self.first_valid) < NEVER - self.first_valid
     }
 
     /// The number of set positions strictly after `previous`, which must be live.
@@ -255,7 +255,7 @@ impl Timeline {
         if live * GROW_BELOW > self.chunks.len() * CHUNK || self.chunks.is_empty() {
             self.provide(chunks_for(live));
         }
-        self.floor = 0;
+        self.first_valid = 0;
         self.next = self.live;
         self.set = self.live;
         self.sums.clear();
@@ -272,7 +272,7 @@ impl Timeline {
 
     /// Forgets everything: positions given so far are no longer live and no longer counted.
     pub fn reset(&mut self) {
-        self.floor = self.next;
+        self.first_valid = self.next;
         self.live = 0;
     }
 

@@ -54,12 +54,15 @@ impl Took {
         longest.expect("there are causes")
     }
 
-    /// All that it waited for a millisecond or longer, the longest first, in words.
+    /// All that it waited for a millisecond or longer, the longest first, in words; what it waited for longest where none did.
     pub(crate) fn text(&self) -> String {
         let mut waits: Vec<(u64, &str)> = std::iter::zip(self.waits_ns(), CAUSE_NAMES.map(|name| name.1))
             .map(|(ns, name)| (ns / NS_PER_MS, name))
             .filter(|&(ms, _)| ms > 0)
             .collect();
+        if waits.is_empty() {
+            return format!("under 1 ms for {}", CAUSE_NAMES[self.longest()].1);
+        }
         waits.sort_by_key(|&(ms, _)| std::cmp::Reverse(ms));
         let waits: Vec<String> = waits.iter().map(|(ms, name)| format!("{ms} ms for {name}")).collect();
         waits.join(", ")
@@ -79,6 +82,9 @@ mod tests {
         assert_eq!(CAUSE_NAMES[took.longest()].0, "client");
         assert_eq!(took.text(), "8 ms for its bytes from the client");
         let none = Took { all_ns: 0, arrival_ns: 0, waits: Waits::default() };
-        assert_eq!((CAUSE_NAMES[none.longest()].0, none.text().as_str()), ("daemon", ""));
+        assert_eq!(
+            (CAUSE_NAMES[none.longest()].0, none.text().as_str()),
+            ("daemon", "under 1 ms for the daemon")
+        );
     }
 }

@@ -4,6 +4,9 @@
 //! then tried again if it has to be, and every block is what the guest wrote.
 //!
 //! [`OPERATIONS`] is what is covered, beside shares that change (`changes.rs`) and volumes that come, go and get other names (`membership.rs`).
+//! What is missing of a pair: labels, and the flush at the end of a resilver, are written by the simulator itself, where no command of
+//! theirs fails.
+//!
 //! A test here that takes longer than [`MOST_SECONDS`] fails.
 
 use std::time::Instant;

@@ -68,6 +68,8 @@ struct Latencies {
     read: ReadLatencies,
     write: Latency,
     flush: Latency,
+    /// Nothing of a daemon that is older than it.
+    #[serde(default)]
     waited_for: BTreeMap<String, Waited>,
 }
 

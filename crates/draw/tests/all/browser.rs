@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lode_draw::*;
 
 use crate::chromium::{self, texts};
-use crate::said::{SAY, Said, listen};
+use crate::report::{Report, SAY, listen};
 use crate::sample::{compare, planner};
 
 /// The page after its script and `more` have run, or none where there is no browser.
@@ -295,11 +295,12 @@ fn charts_and_tables_are_saved_as_they_are_seen() {
     let html = compare::comparison_page().html().unwrap();
     std::fs::write(&file, html.replace("</body>", &format!("<script>{SAY}{SAVE}</script></body>"))).unwrap();
     let mut files: BTreeMap<String, String> = BTreeMap::new();
-    let listened = listen(profile.path(), &format!("file://{}", file.display()), |Said { value, .. }, _| {
-        let (name, text) = value.split_once(':').expect("a name and a text");
-        files.insert(name.to_owned(), unescaped(text));
-        files.len() == 4
-    });
+    let listened =
+        listen(profile.path(), &format!("file://{}", file.display()), |Report { value, .. }, _| {
+            let (name, text) = value.split_once(':').expect("a name and a text");
+            files.insert(name.to_owned(), unescaped(text));
+            files.len() == 4
+        });
     if listened.is_none() {
         return;
     }

@@ -6,7 +6,7 @@ mod chromium;
 mod hostile;
 mod pages;
 mod pictures;
-mod said;
+mod report;
 #[path = "../sample/mod.rs"]
 mod sample;
 mod speed;

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use crate::said::{SAY, Said, listen};
+use crate::report::{Report, SAY, listen};
 use crate::sample::planner;
 
 const CURVES: usize = 256;
@@ -86,7 +86,7 @@ impl Rate {
 /// What the page says; none where there is no browser.
 fn measured(folder: &Path, address: &str) -> Option<Measured> {
     let (mut measured, mut work_s) = (Measured { paint_ms: f64::INFINITY, rates: Vec::new() }, 0.0);
-    listen(folder, address, |Said { name, value }, browser| {
+    listen(folder, address, |Report { name, value }, browser| {
         let number: f64 = value.parse().expect("a number");
         match name.as_str() {
             "paint" => measured.paint_ms = number,

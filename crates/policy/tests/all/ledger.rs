@@ -95,7 +95,7 @@ impl Ledger {
         self.disk_copies += 1;
     }
 
-    /// Blocks that came into the SSD from a guest or a copy, and not from an earlier life.
+    /// Blocks that came into the SSD from a guest or a copy, and not from before a restart.
     pub fn ssd_admissions(&self) -> u64 {
         self.came[Level::Ssd.index()]
     }

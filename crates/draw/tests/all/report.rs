@@ -10,14 +10,14 @@ use crate::chromium;
 pub const SAY: &str = "const say = (name, value) => console.log(`SAID ${name}=${value} END`);\n";
 
 /// Something that a page said.
-pub struct Said {
+pub struct Report {
     pub name: String,
     pub value: String,
 }
 
 /// Calls `hear` with everything that the page at `address` says and the number of the browser's process, until that is true.
 /// `None`: there is no browser. Fails if the page says too little in the time that a browser may take.
-pub fn listen(folder: &Path, address: &str, mut hear: impl FnMut(Said, u32) -> bool) -> Option<()> {
+pub fn listen(folder: &Path, address: &str, mut hear: impl FnMut(Report, u32) -> bool) -> Option<()> {
     let mut browser = chromium::start(folder, &[], address)?;
     let start = Instant::now();
     let (mut heard, mut is_over) = (0, false);
@@ -27,7 +27,7 @@ pub fn listen(folder: &Path, address: &str, mut hear: impl FnMut(Said, u32) -> b
         let said = log.split("SAID ").skip(1).filter_map(|rest| rest.split_once(" END")?.0.split_once('='));
         for (name, value) in said.skip(heard) {
             heard += 1;
-            is_over = hear(Said { name: name.to_owned(), value: value.to_owned() }, browser.id());
+            is_over = hear(Report { name: name.to_owned(), value: value.to_owned() }, browser.id());
         }
     }
     browser.kill().unwrap();
