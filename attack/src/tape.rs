@@ -16,7 +16,7 @@ use crate::state::StateFiles;
 
 /// One entry.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum TapeEntry {
     /// At a device.
     Device(usize, DeviceEvent),
     /// The daemon's files on its host changed, durably.
@@ -85,7 +85,7 @@ pub struct Tape {
     /// Before the first event.
     pub start: Start,
     /// What happened.
-    pub events: Vec<Event>,
+    pub events: Vec<TapeEntry>,
 }
 
 impl Tape {
@@ -95,8 +95,9 @@ impl Tape {
         let any = rng.below(self.events.len() as u64 + 1) as usize;
         let wanted = [None, None, None, Some(Promise::Flush), Some(Promise::Write), Some(Promise::Zeroes)]
             [rng.below(6) as usize];
-        let given =
-            |(at, event): (usize, &Event)| (wanted.is_some() && promise(event) == wanted).then_some(at + 1);
+        let given = |(at, event): (usize, &TapeEntry)| {
+            (wanted.is_some() && promise(event) == wanted).then_some(at + 1)
+        };
         let moments: Vec<usize> = self.events.iter().enumerate().filter_map(given).collect();
         if moments.is_empty() { any } else { moments[rng.below(moments.len() as u64) as usize] }
     }
@@ -106,7 +107,7 @@ impl Tape {
         let mut under_way = vec![0u64; self.start.images.len()];
         let mut met = 0;
         for event in &self.events {
-            let Event::Device(device, event) = event else { continue };
+            let TapeEntry::Device(device, event) = event else { continue };
             match event {
                 DeviceEvent::WriteBegan { .. } => under_way[*device] += 1,
                 DeviceEvent::WriteEnded { .. } => under_way[*device] -= 1,
@@ -141,8 +142,8 @@ enum Promise {
 }
 
 /// What an event promises.
-fn promise(event: &Event) -> Option<Promise> {
-    let Event::Guest(_, event) = event else { return None };
+fn promise(event: &TapeEntry) -> Option<Promise> {
+    let TapeEntry::Guest(_, event) = event else { return None };
     match event {
         GuestEvent::FlushAcknowledged { .. } | GuestEvent::Stopped => Some(Promise::Flush),
         GuestEvent::Acknowledged { durable: true, change: Change::Data, .. } => Some(Promise::Write),
@@ -153,7 +154,7 @@ fn promise(event: &Event) -> Option<Promise> {
 
 /// A moment of a tape.
 pub struct Player<'t> {
-    events: &'t [Event],
+    events: &'t [TapeEntry],
     at: usize,
     media: Vec<Medium>,
     state: Arc<StateFiles>,
@@ -165,9 +166,9 @@ impl Player<'_> {
     pub fn advance(&mut self, to: usize) {
         for event in &self.events[self.at..to] {
             match event {
-                Event::Device(device, event) => self.media[*device].apply(event),
-                Event::State(files) => self.state = files.clone(),
-                Event::Guest(vm, event) => self.models[*vm].apply(event),
+                TapeEntry::Device(device, event) => self.media[*device].apply(event),
+                TapeEntry::State(files) => self.state = files.clone(),
+                TapeEntry::Guest(vm, event) => self.models[*vm].apply(event),
             }
         }
         self.at = to;

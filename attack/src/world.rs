@@ -13,7 +13,7 @@ use crate::medium::DeviceEvent;
 use crate::model::{Change, GuestEvent, Model, Version};
 use crate::sector::{SECTOR_BYTES, Value, WriteId};
 use crate::state::Watch;
-use crate::tape::{Event, Start, Tape};
+use crate::tape::{Start, Tape, TapeEntry};
 
 /// What devices do wrong.
 #[derive(Clone, Debug, Default)]
@@ -86,7 +86,7 @@ struct Shared {
     start: Start,
     images: Vec<Image>,
     models: Vec<Model>,
-    events: Vec<Event>,
+    events: Vec<TapeEntry>,
     faults: Faults,
     rng: Rng,
     watch: Watch,
@@ -181,7 +181,7 @@ impl World {
         let shared = &mut *self.lock();
         let ticket = shared.ticket(device, |faults| faults.failed_writes);
         let event = DeviceEvent::WriteBegan { id: ticket.id, offset, data: data.clone() };
-        shared.events.push(Event::Device(device, event));
+        shared.events.push(TapeEntry::Device(device, event));
         Counts::one(&self.counts.device_writes);
         ticket
     }
@@ -202,7 +202,7 @@ impl World {
             Some(bytes) => shared.images[device].write(offset, &Data::Bytes(data.first(bytes).into())),
             None => shared.images[device].write(offset, data),
         }
-        shared.events.push(Event::Device(device, DeviceEvent::WriteEnded { id, failed }));
+        shared.events.push(TapeEntry::Device(device, DeviceEvent::WriteEnded { id, failed }));
         self.outcome(fails)
     }
 
@@ -211,7 +211,7 @@ impl World {
         let shared = &mut *self.lock();
         let mut ticket = shared.ticket(device, |faults| faults.failed_flushes);
         ticket.lies = shared.faults.liars.contains(&device);
-        shared.events.push(Event::Device(device, DeviceEvent::FlushBegan { id: ticket.id }));
+        shared.events.push(TapeEntry::Device(device, DeviceEvent::FlushBegan { id: ticket.id }));
         ticket
     }
 
@@ -223,7 +223,7 @@ impl World {
         if lies && !failed {
             Counts::one(&self.counts.lies);
         } else {
-            shared.events.push(Event::Device(device, DeviceEvent::FlushEnded { id, failed }));
+            shared.events.push(TapeEntry::Device(device, DeviceEvent::FlushEnded { id, failed }));
         }
         self.outcome(failed)
     }
@@ -312,14 +312,14 @@ impl World {
 impl Shared {
     fn note(&mut self, vm: usize, event: GuestEvent) {
         self.models[vm].apply(&event);
-        self.events.push(Event::Guest(vm, event));
+        self.events.push(TapeEntry::Guest(vm, event));
     }
 
     /// The daemon waits for its files to be durable before it goes on with devices, so that a change is found at the
     /// first request after it.
     fn note_state(&mut self) {
         if let Some(files) = self.watch.changed() {
-            self.events.push(Event::State(files));
+            self.events.push(TapeEntry::State(files));
         }
     }
 

@@ -111,7 +111,7 @@ impl Lock {
 
 /// An event: a counter of signals, and a service that one process does for all who ask.
 #[derive(Debug, Default)]
-pub(crate) struct Event {
+pub(crate) struct SyncEvent {
     signals: u64,
     waiters: VecDeque<ProcessId>,
     callers: Vec<ProcessId>,
@@ -120,7 +120,7 @@ pub(crate) struct Event {
     collector: Option<ProcessId>,
 }
 
-impl Event {
+impl SyncEvent {
     /// True: there was a signal. False: the process waits.
     pub fn wait(&mut self, process: ProcessId) -> bool {
         if self.signals > 0 {
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_service_serves_those_who_asked_before_it_began() {
-        let mut event = Event::default();
+        let mut event = SyncEvent::default();
         assert!(!event.collect(9));
         assert_eq!(event.call(1), Some(9));
         assert_eq!(event.call(2), None);
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn signals_are_counted() {
-        let mut event = Event::default();
+        let mut event = SyncEvent::default();
         assert_eq!(event.signal(), None);
         assert!(event.wait(1));
         assert!(!event.wait(1));

@@ -19,7 +19,7 @@ pub const MAX_TEXT_STEPS: usize = 1 << 20;
 pub struct ScriptText {
     processes: Vec<Process>,
     locks: Vec<(String, Primitive)>,
-    events: Vec<Event>,
+    events: Vec<ScriptEvent>,
     /// Settings that the script wants, as KEY and VALUE, with their lines.
     pub settings: Vec<(String, String, usize)>,
     log: Option<(u64, u64)>,
@@ -33,7 +33,7 @@ struct Process {
 }
 
 #[derive(Clone, Debug)]
-struct Event {
+struct ScriptEvent {
     name: String,
     primitive: Primitive,
     /// Names of those who bring it about.
@@ -80,7 +80,7 @@ impl ScriptText {
             Box::new(steps.into_iter()) as Box<dyn Program>
         };
         let number = |name: &String| self.processes.iter().position(|process| process.name == *name);
-        let event = |event: &Event| EventInfo {
+        let event = |event: &ScriptEvent| EventInfo {
             primitive: event.primitive,
             deliverers: event.by.iter().filter_map(number).map(|number| number as u32).collect(),
         };
@@ -209,7 +209,7 @@ impl Reader {
         }
         declare(&mut self.event_numbers, "event", name)?;
         let by = by.iter().map(|name| name.trim_end_matches(',').to_owned()).collect();
-        self.found.events.push(Event { name: name.to_owned(), primitive, by, line: self.line });
+        self.found.events.push(ScriptEvent { name: name.to_owned(), primitive, by, line: self.line });
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use crate::io::Io;
 use crate::processors::{Processors, Slice};
 use crate::report::{ProcessCounts, RequestsReport};
 use crate::script::{DataKind, MAX_WRITE_BLOCKS, Primitive, Script, Step, WriteOp};
-use crate::sync::{Event, Lock, Want, Woken};
+use crate::sync::{Lock, SyncEvent, Want, Woken};
 use crate::{MAX_CACHE_BLOCKS, MAX_OPS_AT_ONCE, RequestsError, RunConfig, Stuck, check};
 
 /// What happens at some time.
@@ -61,7 +61,7 @@ pub(crate) struct World {
     pub io: Io,
     processes: Vec<Process>,
     locks: Vec<Lock>,
-    events: Vec<Event>,
+    events: Vec<SyncEvent>,
     ready: VecDeque<ProcessId>,
     processors: Processors,
     out: Vec<Consequence>,
@@ -88,7 +88,7 @@ impl World {
             io: Io::new(config, &script, tracks_contents),
             processes: script.programs.iter().map(|_| Process::default()).collect(),
             locks: script.locks.iter().map(|_| Lock::default()).collect(),
-            events: script.events.iter().map(|_| Event::default()).collect(),
+            events: script.events.iter().map(|_| SyncEvent::default()).collect(),
             ready: (0..population.processes).collect(),
             processors: Processors::new(
                 config.machine.processors as u32,

@@ -447,7 +447,10 @@ mod tests {
         let screen = screen(&mut top, 80, 24);
         assert!(screen[1].contains("MiB/s") && screen[1].contains("SSDwr "), "{screen:#?}");
         assert!(screen[1].ends_with(|last: char| last.is_ascii_digit()), "{screen:#?}");
-        assert!(screen[3].starts_with("prod…") && screen[3].contains("-01 ") && screen[4].contains("-02 "));
+        assert!(
+            screen[3].starts_with("pro…") && screen[3].contains("-01 ") && screen[4].contains("-02 "),
+            "{screen:#?}"
+        );
         assert_eq!([4, 22, 40].map(|width| shortened(names[0], width).chars().count()), [4, 22, 22]);
     }
 

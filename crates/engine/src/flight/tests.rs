@@ -85,7 +85,7 @@ struct Model {
     /// The disk is written in groups alone, and the one that the block is in.
     ordered: bool,
     group: Option<OneGroup>,
-    story: Vec<Event>,
+    story: Vec<ModelEvent>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ enum Zeroing {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Event {
+enum ModelEvent {
     Submit(Ask),
     /// What the stage waits for from a device has ended; `bool`: well.
     Device(bool),
@@ -379,31 +379,31 @@ impl Model {
         self.flight.copy.place().is_some_and(|place| self.places[place as usize].damaged)
     }
 
-    fn event(&mut self, event: Event) -> bool {
+    fn event(&mut self, event: ModelEvent) -> bool {
         self.story.push(event);
         let is_fault = matches!(
             event,
-            Event::Device(false)
-                | Event::DiskFailedButWrote
-                | Event::SsdFails
-                | Event::Again(false)
-                | Event::Late(false)
+            ModelEvent::Device(false)
+                | ModelEvent::DiskFailedButWrote
+                | ModelEvent::SsdFails
+                | ModelEvent::Again(false)
+                | ModelEvent::Late(false)
         );
         if is_fault && self.faults == 0 {
             return false;
         }
         self.faults -= u8::from(is_fault);
         let happened = match event {
-            Event::Submit(ask) => self.submit(ask),
-            Event::Device(ok) => self.device(ok, ok),
-            Event::DiskFailedButWrote => match self.flight.stage {
+            ModelEvent::Submit(ask) => self.submit(ask),
+            ModelEvent::Device(ok) => self.device(ok, ok),
+            ModelEvent::DiskFailedButWrote => match self.flight.stage {
                 Stage::WriteBacking => self.device(false, true),
                 Stage::WriteBack if !self.written => self.device(false, true),
                 _ => false,
             },
-            Event::Commit => self.commit(),
-            Event::Flush => self.flush(),
-            Event::SsdFails if self.well => {
+            ModelEvent::Commit => self.commit(),
+            ModelEvent::Flush => self.flush(),
+            ModelEvent::SsdFails if self.well => {
                 self.well = false;
                 if matches!(self.flight.stage, Stage::Gate(_)) || self.written {
                     self.written = false;
@@ -414,20 +414,20 @@ impl Model {
                 }
                 true
             }
-            Event::Fence if !self.well && !self.fenced => {
+            ModelEvent::Fence if !self.well && !self.fenced => {
                 self.fenced = true;
                 true
             }
-            Event::Zero => self.zero(),
-            Event::Release if self.flight.stage == Stage::Held && self.is_zeroing(Zeroing::Asked) => {
+            ModelEvent::Zero => self.zero(),
+            ModelEvent::Release if self.flight.stage == Stage::Held && self.is_zeroing(Zeroing::Asked) => {
                 self.zeroing_ended(WriteState::Failed);
                 true
             }
-            Event::IssueAgain => self.issue_again(),
-            Event::Again(ok) => self.again_ended(ok),
-            Event::Late(wrote) => self.late_write_ended(wrote),
-            Event::Group => self.group_comes_to_disk(),
-            Event::SsdFails | Event::Fence | Event::Release => false,
+            ModelEvent::IssueAgain => self.issue_again(),
+            ModelEvent::Again(ok) => self.again_ended(ok),
+            ModelEvent::Late(wrote) => self.late_write_ended(wrote),
+            ModelEvent::Group => self.group_comes_to_disk(),
+            ModelEvent::SsdFails | ModelEvent::Fence | ModelEvent::Release => false,
         };
         if happened && self.well && self.durable + 1 == self.records.len() && self.disk.len() == 1 {
             let done = self.writes.iter().rposition(|&state| state == WriteState::Done);
@@ -506,15 +506,15 @@ impl Model {
     /// end, and what is there then can be read.
     fn check_end(mut self, ok: bool) {
         let events = [
-            Event::Device(ok),
-            Event::Again(ok),
-            Event::Late(ok),
-            Event::Commit,
-            Event::Fence,
-            Event::Flush,
-            if ok { Event::Zero } else { Event::Release },
-            Event::Release,
-            Event::Group,
+            ModelEvent::Device(ok),
+            ModelEvent::Again(ok),
+            ModelEvent::Late(ok),
+            ModelEvent::Commit,
+            ModelEvent::Fence,
+            ModelEvent::Flush,
+            if ok { ModelEvent::Zero } else { ModelEvent::Release },
+            ModelEvent::Release,
+            ModelEvent::Group,
         ];
         for _ in 0..100 {
             let step = |event| {
@@ -544,23 +544,23 @@ fn explore(events: u32, most_ops: usize, faults: u8, asks: &[Ask]) -> usize {
     for _ in 0..events {
         let mut next_states = Vec::new();
         for (model, ops) in states {
-            let asks = asks.iter().filter(|_| ops < most_ops).map(|&ask| Event::Submit(ask));
+            let asks = asks.iter().filter(|_| ops < most_ops).map(|&ask| ModelEvent::Submit(ask));
             let others = [
-                Event::Device(true),
-                Event::Device(false),
-                Event::DiskFailedButWrote,
-                Event::Commit,
-                Event::Flush,
-                Event::SsdFails,
-                Event::Fence,
-                Event::Zero,
-                Event::Release,
-                Event::IssueAgain,
-                Event::Again(true),
-                Event::Again(false),
-                Event::Late(true),
-                Event::Late(false),
-                Event::Group,
+                ModelEvent::Device(true),
+                ModelEvent::Device(false),
+                ModelEvent::DiskFailedButWrote,
+                ModelEvent::Commit,
+                ModelEvent::Flush,
+                ModelEvent::SsdFails,
+                ModelEvent::Fence,
+                ModelEvent::Zero,
+                ModelEvent::Release,
+                ModelEvent::IssueAgain,
+                ModelEvent::Again(true),
+                ModelEvent::Again(false),
+                ModelEvent::Late(true),
+                ModelEvent::Late(false),
+                ModelEvent::Group,
             ];
             for event in asks.chain(others) {
                 let mut next = model.clone();
@@ -569,7 +569,7 @@ fn explore(events: u32, most_ops: usize, faults: u8, asks: &[Ask]) -> usize {
                     next.check_waits();
                     next.clone().check_end(true);
                     next.clone().check_end(false);
-                    next_states.push((next, ops + usize::from(matches!(event, Event::Submit(_)))));
+                    next_states.push((next, ops + usize::from(matches!(event, ModelEvent::Submit(_)))));
                 }
             }
         }

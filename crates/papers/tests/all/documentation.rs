@@ -38,13 +38,13 @@ fn is_near(one: f64, other: f64, shown: Shown) -> bool {
 }
 
 #[derive(Default)]
-struct Tally {
+struct Counted {
     compared: usize,
     far: Vec<String>,
     turned: Vec<String>,
 }
 
-impl Tally {
+impl Counted {
     fn add(&mut self, experiment: &ExperimentReport, claim: &ClaimReport, cells: &[&str]) {
         assert_eq!(cells[0], claim.paper.replace('|', "\\|"), "{}", claim.key);
         let documented = number(cells[1], claim.shown);
@@ -79,7 +79,7 @@ fn a_tenth_of_its_length_is_near_what_is_documented() {
         RunOptions { length: Length::Tiny, traces: Default::default(), threads: 2, memory_bytes: 1 << 30 };
     let report = run_experiments(&chosen, None, options, &|_| {}, &|_, _| {}).expect("a run");
     let documented = rows();
-    let mut tally = Tally::default();
+    let mut tally = Counted::default();
     for experiment in &report.experiments {
         assert!(DOCUMENT.contains(&format!("### {}: {}\n", experiment.name, experiment.title)));
         for claim in &experiment.claims {

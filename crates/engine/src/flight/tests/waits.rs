@@ -16,9 +16,9 @@ impl Model {
 fn a_write_waits_for_what_its_own_block_is_written_back_with() {
     let mut model = Model::new(0, false);
     for event in [
-        Event::Submit(Ask::WriteBack { partial: false, frame: false }),
-        Event::Device(true),
-        Event::Submit(Ask::WriteAround(Cover::Whole)),
+        ModelEvent::Submit(Ask::WriteBack { partial: false, frame: false }),
+        ModelEvent::Device(true),
+        ModelEvent::Submit(Ask::WriteAround(Cover::Whole)),
     ] {
         assert!(model.event(event), "{model:#?}");
     }
@@ -28,7 +28,7 @@ fn a_write_waits_for_what_its_own_block_is_written_back_with() {
         if causes.last() != Some(&cause) {
             causes.push(cause);
         }
-        let next = [Event::Device(true), Event::Commit, Event::Flush];
+        let next = [ModelEvent::Device(true), ModelEvent::Commit, ModelEvent::Flush];
         if !next.into_iter().any(|event| model.event(event)) {
             break;
         }
