@@ -131,6 +131,7 @@ impl Client {
                 Ok(0) => return None,
                 Ok(length) => self.input.extend_from_slice(&self.received[..length]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => panic!("no answer: {error}"),
             }
         }
