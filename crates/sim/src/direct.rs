@@ -3,7 +3,7 @@
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
 use lode_engine::{Engine, GuestRequest, SpaceBroker};
-use lode_store::{DirectoryOutput, Store, SyncDevice};
+use lode_store::{DirectoryOutput, Distrust, Store, SyncDevice};
 use lode_types::{Bufs, Rng};
 
 use crate::disk::SimDisk;
@@ -23,6 +23,8 @@ pub struct DirectHost {
     /// The volumes' engines.
     pub engines: Vec<Engine>,
     broker: SpaceBroker,
+    /// What the host remembers of an SSD that failed, by volume.
+    fences: Vec<Option<Distrust>>,
     /// Requests that failed.
     pub failed: usize,
 }
@@ -46,7 +48,8 @@ impl DirectHost {
             broker.join(id, Some(tag), engine.gauges().frames);
         }
         let backing = machines.iter().map(|one| SimDisk::new(one.config.volume_bytes)).collect();
-        DirectHost { ssd, machines, backing, engines, broker, failed: 0 }
+        let fences = vec![None; machines.len()];
+        DirectHost { ssd, machines, backing, engines, broker, fences, failed: 0 }
     }
 
     /// Lets everything happen that can, and has every write to a device looked at.
@@ -58,6 +61,11 @@ impl DirectHost {
                     moved = true;
                     let completion = self.carry_out(at, command, look);
                     self.engines[at].complete(completion);
+                }
+                while let Some(distrust) = self.engines[at].next_fence() {
+                    moved = true;
+                    self.fences[at] = Some(distrust);
+                    self.engines[at].fence_ended(true);
                 }
                 while let Some(request) = self.engines[at].next_space_request() {
                     self.broker.ask(at, request);
@@ -95,8 +103,10 @@ impl DirectHost {
     pub fn start_on(&self, mut ssd: SimDisk, rng: &mut Rng) -> Vec<World> {
         let mut store = Store::open(&mut ssd).expect("it can be read");
         let mut worlds: Vec<World> = std::iter::zip(&self.machines, &self.backing)
-            .map(|(machine, backing)| {
+            .zip(&self.fences)
+            .map(|((machine, backing), &fence)| {
                 let mut world = World::down(machine.clone(), rng.bits());
+                world.remember_fence(fence);
                 world.backing = backing.after_power_cut(rng);
                 let places = store.view().places_of(&machine.name);
                 world.restart_on(machine.clone(), places, &mut store, &mut ssd).expect("it starts");

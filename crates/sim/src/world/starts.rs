@@ -4,7 +4,7 @@
 use lode_engine::{Engine, EngineConfig, SharedDevice};
 use lode_format::VolumeTag;
 use lode_policy::{Quota, SchemeInfo, Tenant};
-use lode_store::{Attached, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
+use lode_store::{Attached, Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 
 use super::World;
 use crate::disk::SimDisk;
@@ -50,6 +50,11 @@ impl World {
     /// Has a start take over what the volume's last run left in the host's memory.
     pub(crate) fn offer_records(&self, view: &mut StoreView, volume: &str) {
         self.memory.offer(view, volume);
+    }
+
+    /// What the host remembers of an SSD that failed.
+    pub(crate) fn remember_fence(&mut self, fence: Option<Distrust>) {
+        self.fenced = fence;
     }
 
     /// What the volume asks of the cache SSD after what happened to it.
