@@ -358,7 +358,7 @@ fn sharing_families() -> Vec<Row> {
         ),
         (
             "lode_oldest_dirty_seconds",
-            "How old the VM's oldest dirty block is; 0 when there is none",
+            "How old the VM's oldest dirty block is at most; 0 when there is none",
             Gauge(|vm| vm.oldest_dirty_s.unwrap_or(0)),
         ),
         (
