@@ -183,9 +183,13 @@ impl StoreView {
         let offsets = (run.offset_bytes..).step_by(block_bytes as usize);
         let blocks = bytes.chunks_exact_mut(block_bytes as usize);
         for ((place, entry), (offset_bytes, bytes)) in run.entries.iter().zip(offsets.zip(blocks)) {
-            let is_readable = is_read || device.read(offset_bytes, bytes).is_ok();
-            if !is_readable || data_checksum(check.info.tag, entry.block, bytes) != entry.crc {
-                check.note(*place, entry, offset_bytes, !is_readable);
+            let is_right = |bytes: &[u8]| data_checksum(check.info.tag, entry.block, bytes) == entry.crc;
+            if !is_read || !is_right(bytes) {
+                // A pair may have it on its other SSD.
+                let is_readable = device.read_right(offset_bytes, bytes, &is_right).is_ok();
+                if !is_readable || !is_right(bytes) {
+                    check.note(*place, entry, offset_bytes, !is_readable);
+                }
             }
             progress(block_bytes);
         }
