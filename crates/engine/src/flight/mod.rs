@@ -480,8 +480,9 @@ impl Flight {
     /// A guest's request that is not answered yet, and what it waits for here: the one at the head, or the first one behind
     /// operations that are no guest's, which waits for what these do.
     pub(crate) fn waits_for(&self) -> Option<(usize, WaitedFor)> {
-        let is_behind = self.access().is_none();
-        let access = self.queue.iter().find_map(BlockOp::access)?;
+        let head = self.access();
+        let is_behind = head.is_none();
+        let access = head.or_else(|| self.queue.iter().find_map(BlockOp::access))?;
         let writes_ssd = matches!(access.kind, AccessKind::WriteBack { .. });
         let cause = match self.stage {
             Stage::Start | Stage::Late | Stage::Held => WaitedFor::Order,
