@@ -350,14 +350,19 @@ impl Fanout {
     }
 
     /// About a second has gone by. Gives a member that has not answered for too long while there is another one, and which is to be
-    /// dropped as if it had failed.
+    /// dropped as if it had failed. Where neither has answered it is not a member that hangs, but what they share: dropping one would
+    /// help nobody, and both have as long again.
     #[must_use]
     pub fn tick(&mut self, health: &PairHealth) -> Option<usize> {
         self.tick += 1;
-        let overdue = |leg: &LegUnderWay| {
-            leg.since_tick + self.most_ticks < self.tick && health.in_sync[other(leg.member)]
-        };
-        let member = self.under_way.values().find(|leg| overdue(leg))?.member;
+        let (tick, most_ticks) = (self.tick, self.most_ticks);
+        let is_late = |leg: &LegUnderWay| leg.since_tick + most_ticks < tick;
+        let late = [0, 1].map(|member| self.under_way.values().any(|leg| leg.member == member && is_late(leg)));
+        if late == [true; MEMBERS] {
+            self.under_way.values_mut().filter(|leg| is_late(leg)).for_each(|leg| leg.since_tick = tick);
+            return None;
+        }
+        let member = (0..MEMBERS).find(|&member| late[member] && health.in_sync[other(member)])?;
         self.give_up(member, health);
         health.uses(member).then_some(member)
     }

@@ -149,6 +149,17 @@ fn a_member_that_does_not_answer_is_given_up() {
     assert!(fanout.is_idle());
 }
 
+#[test]
+fn where_neither_member_answers_none_is_given_up() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let legs = write(&mut fanout, 3);
+    let ticks = |fanout: &mut Fanout, count| (0..count).find_map(|_| fanout.tick(&WELL));
+    assert_eq!(ticks(&mut fanout, 3 * MOST_TICKS), None);
+    // One of them answers, and the other one does not.
+    assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &WELL), None);
+    assert_eq!(ticks(&mut fanout, MOST_TICKS + 1), Some(1));
+}
+
 /// Of two volumes, one finds that the first member fails, and the other one that the second does.
 #[test]
 fn what_only_a_dropped_member_took_has_failed() {
