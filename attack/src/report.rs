@@ -18,7 +18,8 @@ pub struct Total {
     begun: Instant,
     runs: u64,
     sum: Outcome,
-    found: u64,
+    /// What was found, a line each, to be said again where a long log ends.
+    found: Vec<String>,
     /// Crash states of runs in which a VM was under this scheme.
     states_of: BTreeMap<String, u64>,
 }
@@ -26,7 +27,7 @@ pub struct Total {
 impl Default for Total {
     fn default() -> Total {
         let sum = Outcome::default();
-        Total { begun: Instant::now(), runs: 0, sum, found: 0, states_of: BTreeMap::new() }
+        Total { begun: Instant::now(), runs: 0, sum, found: Vec::new(), states_of: BTreeMap::new() }
     }
 }
 
@@ -43,14 +44,17 @@ impl Total {
         self.sum.errors += errors;
         self.sum.volatile_writes += volatile_writes;
         self.sum.answers += answers;
-        self.found += u64::from(found.is_some());
+        self.found.extend(found.as_ref().map(|found| {
+            let first = found.complaints.first().map_or("", String::as_str);
+            format!("seed {}, {}: {first}", plan.seed, found.moment)
+        }));
         let schemes: std::collections::BTreeSet<&String> = plan.vms.iter().map(|vm| &vm.scheme).collect();
         schemes.into_iter().for_each(|scheme| *self.states_of.entry(scheme.clone()).or_default() += states);
     }
 
     /// Whether nothing was found.
     pub fn is_clean(&self) -> bool {
-        self.found == 0
+        self.found.is_empty()
     }
 }
 
@@ -79,10 +83,11 @@ impl fmt::Display for Total {
         for (scheme, states) in &self.states_of {
             writeln!(f, "  {scheme:<20} {states:>7} crash states")?;
         }
-        match self.found {
-            0 => writeln!(f, "Nothing was found that is against the guarantees."),
-            found => writeln!(f, "{found} runs found something that is against the guarantees."),
+        if self.found.is_empty() {
+            return writeln!(f, "Nothing was found that is against the guarantees.");
         }
+        writeln!(f, "{} runs found something that is against the guarantees:", self.found.len())?;
+        self.found.iter().try_for_each(|found| writeln!(f, "  {found}"))
     }
 }
 
