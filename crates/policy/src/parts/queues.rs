@@ -300,7 +300,7 @@ impl<const N: usize> Queues<N> {
     pub(crate) fn evict_oldest_to<S: Sink>(&mut self, queue: usize, ghosts: usize, sink: &mut S) {
         if let Some(oldest) = self.oldest(queue) {
             self.evict_to(ghosts, oldest, sink);
-            self.fetch_behind(queue);
+            self.fetch_next(queue);
         }
     }
 
@@ -357,6 +357,18 @@ impl<const N: usize> Queues<N> {
     #[inline]
     pub(crate) fn fetch_behind(&self, queue: usize) {
         self.fetch_from(self.records[queue].newer);
+    }
+
+    /// Asks for the record that comes after a queue's oldest, for where only the links change when that goes.
+    #[inline]
+    pub(crate) fn fetch_next(&self, queue: usize) {
+        self.fetch_record(self.records[self.records[queue].newer as usize].newer);
+    }
+
+    /// Asks for a record.
+    #[inline]
+    pub(crate) fn fetch_record(&self, id: Id) {
+        prefetch_slice(&self.records, id as usize);
     }
 
     /// Asks for the next record towards the front, and for the index entry of this one.

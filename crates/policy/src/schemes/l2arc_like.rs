@@ -8,7 +8,7 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
 use crate::parts::queue_level::QueueLevel;
-use crate::parts::ssd_level::{Newcomer, Replacement};
+use crate::parts::ssd_level::{Id, Newcomer, Replacement};
 use crate::parts::two_levels::TwoLevels;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
@@ -52,10 +52,15 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     ..SchemeInfo::PLAIN
 };
 
+/// How many blocks the second look of a feed is ahead.
+const LOOK_AHEAD: usize = 8;
+
+type Levels = TwoLevels<QueueLevel<Division, 4>>;
+
 /// One VM's ARC in DRAM over a fed SSD, which is in order of arrival.
 #[derive(Debug)]
 pub struct L2arcLike {
-    level: TwoLevels<QueueLevel<Division, 4>>,
+    level: Levels,
     feed: Interval,
     feed_blocks: u32,
     headroom: u32,
@@ -87,17 +92,20 @@ impl L2arcLike {
         self.level.fill_dram(Newcomer { hash: hint.hash, block, ghost }, sink);
     }
 
-    /// Copies what will leave the ARC next: first from the blocks seen more often, then from those seen once.
+    /// Copies what will leave the ARC next: first from the blocks seen more often, then from those seen once. Neighbours in a
+    /// list are far apart in memory, so that a second look is ahead of the first and asks for what that will need.
     #[inline(never)]
     fn feed<S: Sink>(&mut self, sink: &mut S) {
         let levels = &mut self.level;
         let mut left = self.feed_blocks.min(levels.ssd.capacity());
         for list in [T2, T1] {
             let mut at = levels.dram.queues.oldest(list);
+            let mut ahead = (0..LOOK_AHEAD).fold(at, |ahead, _| fetch(levels, ahead));
             for _ in 0..u64::from(self.headroom) * u64::from(self.feed_blocks) {
                 let Some(id) = at.filter(|_| left > 0) else { break };
                 let block = levels.dram.queues.block(id);
                 at = levels.dram.queues.newer(id);
+                ahead = fetch(levels, ahead);
                 let hash = PrefetchHint::new(block).hash;
                 if let Some(from) = levels.dram.slot(id)
                     && levels.ssd.find(hash, block).is_none()
@@ -108,6 +116,14 @@ impl L2arcLike {
             }
         }
     }
+}
+
+/// Fetches what the SSD's index says of a block of the ARC, and the next record, which it gives.
+#[inline]
+fn fetch(levels: &Levels, at: Option<Id>) -> Option<Id> {
+    let id = at?;
+    levels.ssd.prefetch_index(PrefetchHint::new(levels.dram.queues.block(id)).hash);
+    levels.dram.queues.newer(id).inspect(|&newer| levels.dram.queues.fetch_record(newer))
 }
 
 impl Prefetch for L2arcLike {

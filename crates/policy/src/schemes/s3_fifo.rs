@@ -83,7 +83,7 @@ impl S3Rules {
                 queues.evict_to(GHOST, oldest, sink);
                 self.bound_ghosts(queues);
             }
-            queues.fetch_behind(SMALL);
+            queues.fetch_next(SMALL);
             if !moves_on {
                 return true;
             }

@@ -121,6 +121,17 @@ impl Recencies {
         }
     }
 
+    /// Fetches what taking the oldest of a ring out will touch, and the one after it, of which this is asked next.
+    #[inline]
+    fn fetch_oldest(&self, lists: &Lists, ring: usize) {
+        let Some(oldest) = self.hirs.oldest(ring) else { return };
+        lists.fetch_from(oldest);
+        if let Some(next) = self.hirs.newer(oldest) {
+            lists.fetch_record(next);
+            self.hirs.prefetch(next);
+        }
+    }
+
     /// A block that is not known enters: as a LIR block as long as there may be more of them.
     fn enter(&mut self, lists: &mut Lists, hash: u32, block: BlockNo) -> Id {
         if self.lirs < self.lir_blocks(lists) {
@@ -145,6 +156,11 @@ impl QueuePolicy<QUEUES> for Recencies {
             lirs: 0,
             hirs: Rings::new(),
         }
+    }
+
+    #[inline]
+    fn prefetch(&self, id: Id) {
+        self.hirs.prefetch(id);
     }
 
     #[inline(always)]
@@ -207,9 +223,7 @@ impl QueuePolicy<QUEUES> for Recencies {
         } else {
             lists.evict(first, sink);
         }
-        if let Some(next) = self.hirs.oldest(RESIDENT) {
-            lists.fetch_from(next);
-        }
+        self.fetch_oldest(lists, RESIDENT);
     }
 
     /// Called when the stack may have grown, and when the share shrinks. What is cached is never more than the stack may have.
@@ -218,6 +232,7 @@ impl QueuePolicy<QUEUES> for Recencies {
             let Some(first) = self.hirs.oldest(GHOSTS) else { return };
             self.hirs.remove(first);
             lists.remove(first);
+            self.fetch_oldest(lists, GHOSTS);
         }
     }
 

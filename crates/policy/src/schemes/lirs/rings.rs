@@ -1,6 +1,8 @@
 //! A second linkage over the records of [`Queues`](crate::parts::queues::Queues), for algorithms where a block stands in two
 //! orders at once. It must not know what the records are, nor which of them are linked: its user does.
 
+use lode_reuse::prefetch::prefetch_slice;
+
 use crate::growth;
 use crate::parts::ssd_level::Id;
 
@@ -29,6 +31,13 @@ impl<const N: usize> Rings<N> {
         (oldest as usize >= N).then_some(oldest)
     }
 
+    /// The id after this one towards the newer end.
+    #[inline]
+    pub(crate) fn newer(&self, id: Id) -> Option<Id> {
+        let newer = self.links[id as usize].newer;
+        (newer as usize >= N).then_some(newer)
+    }
+
     /// Makes an id that is in no ring the newest of one.
     #[inline]
     pub(crate) fn push(&mut self, ring: usize, id: Id) {
@@ -44,6 +53,12 @@ impl<const N: usize> Rings<N> {
         let Links { newer, older } = self.links[id as usize];
         self.links[newer as usize].older = older;
         self.links[older as usize].newer = newer;
+    }
+
+    /// Fetches where an id stands, which need not be anywhere.
+    #[inline]
+    pub(crate) fn prefetch(&self, id: Id) {
+        prefetch_slice(&self.links, id as usize);
     }
 
     /// Bytes of memory held.
