@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use lode_format::VolumeTag;
 use lode_store::{Attached, DirectoryOutput, MembershipChange, SpaceDirectory, StoreError};
+use lode_types::Counter;
 
 use crate::membership::{Membership, MembershipEnd, MembershipRefusal};
 use crate::space::{SpaceAnswer, SpaceRequest};
@@ -209,7 +210,7 @@ impl SpaceBroker {
                 }
             }
             SpaceRequest::ReturnFrames(frames) => {
-                served.frames -= frames;
+                served.frames.count_down_by(frames);
                 self.free_up(frames);
             }
             SpaceRequest::ReturnExtents(extents) => {

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use lode_types::{BlockNo, Level};
+use lode_types::{BlockNo, Counter, Level};
 
 /// Copies under way at once.
 const MAX_UNDER_WAY: u32 = 8;
@@ -98,6 +98,6 @@ impl Copies {
 
     /// A copy is over.
     pub(crate) fn ended(&mut self) {
-        self.under_way -= 1;
+        self.under_way.count_down();
     }
 }

@@ -16,7 +16,7 @@
 
 use std::collections::VecDeque;
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Counter};
 
 use crate::disk::{MAX_BLOCKS_PER_JOB, MAX_JOBS};
 
@@ -192,7 +192,7 @@ impl Drain {
 
     /// A cleaning has left its block's queue.
     pub(crate) fn ended(&mut self, failed: bool) {
-        self.under_way -= 1;
+        self.under_way.count_down();
         self.failures += u64::from(failed);
         if let Some(goal) = &mut self.goal {
             goal.failed += u32::from(failed);

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use hashbrown::HashMap;
-use lode_types::BlockNo;
+use lode_types::{BlockNo, Counter};
 use slab::Slab;
 
 use crate::dram::Frame;
@@ -132,7 +132,7 @@ impl Flights {
     pub(crate) fn enter(&mut self, block: BlockNo) -> &mut Flight {
         let key = self.key(block).unwrap_or_else(|| {
             let kept = self.kept.remove(&block).unwrap_or_default();
-            self.lost_kept -= usize::from(kept.is_lost());
+            self.lost_kept.count_down_by(usize::from(kept.is_lost()));
             let Kept { copy, frame, mirror } = kept;
             if copy.is_lost() {
                 self.damaged.push(block);

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use lode_reuse::prefetch::prefetch_within;
-use lode_types::{BlockNo, Buf, ByteList, Bytes, PAGE_BYTES, planted};
+use lode_types::{BlockNo, Buf, ByteList, Bytes, Counter, PAGE_BYTES, planted};
 use slab::Slab;
 
 use crate::flight::{PartEnd, RequestSlice};
@@ -221,7 +221,7 @@ impl Requests {
             }
         };
         entry.served = entry.served.max(served);
-        entry.parts_left -= 1;
+        entry.parts_left.count_down();
         if entry.parts_left > 0 {
             return;
         }

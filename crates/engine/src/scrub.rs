@@ -2,6 +2,8 @@
 //! it can be repaired from is still there. It goes through the SSD's slots, a few reads at a time, in even steps. It must not know
 //! bytes, devices or clocks; a tick of about a second tells it time.
 
+use lode_types::Counter;
+
 /// Reads under way at once: a guest's read waits behind few of them at the device.
 const MOST_UNDER_WAY: u32 = 4;
 /// Slots that are looked at in one turn of the engine.
@@ -61,7 +63,7 @@ impl Scrub {
 
     /// A block was compared with its checksum, or had left its place by then.
     pub(crate) fn ended(&mut self) {
-        self.under_way -= 1;
+        self.under_way.count_down();
         self.scrubbed_blocks += 1;
     }
 

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use lode_store::{DirectoryChange, Place};
+use lode_types::Counter;
 
 /// Moves that are queued at once.
 const MOST_MOVES: u32 = 32;
@@ -261,7 +262,7 @@ impl Space {
 
     /// It was moved, or cannot be.
     pub(crate) fn move_ended(&mut self) {
-        self.moves -= 1;
+        self.moves.count_down();
     }
 
     /// Blocks that were moved, or are to be.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use lode_types::{BlockNo, BlockSize, ByteList, blocks_of};
+use lode_types::{BlockNo, BlockSize, ByteList, Counter, blocks_of};
 use slab::Slab;
 
 use crate::guest::{GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES};
@@ -260,7 +260,7 @@ impl Queue {
             if !decided.holds_up(&decided.blocks, later) || decided.holds_up(rest, later) {
                 continue;
             }
-            later.behind -= 1;
+            later.behind.count_down();
             if later.behind == 0 {
                 let ready = &mut self.ready[later.kind as usize];
                 let at = ready.partition_point(|&(turn, _)| turn < later.arrived);

@@ -15,7 +15,7 @@
 //! 5. Commits go on, in the new ring ([`VolumeStore::changed`]). Records that were made meanwhile are its first.
 
 use lode_format::{TablePage, VolumeTag};
-use lode_types::planted;
+use lode_types::{Counter, planted};
 
 use crate::place::Place;
 use crate::volume::{Metadata, PAGES_IN_FLIGHT, VolumeStore};
@@ -242,7 +242,7 @@ impl VolumeStore {
         let Some(change) = &mut self.change else { return };
         match (&mut change.step, what) {
             (Step::NewTables { in_flight, .. }, Metadata::NewTablePage) => {
-                *in_flight -= 1;
+                in_flight.count_down();
                 self.write_new_tables();
             }
             (Step::Tables { in_flight: 0, copy: TableCopy::OfCheckpoint, .. }, Metadata::TablePage) => {
@@ -252,7 +252,7 @@ impl VolumeStore {
                 }
             }
             (Step::Tables { in_flight, .. }, Metadata::TablePage) => {
-                *in_flight -= 1;
+                in_flight.count_down();
                 self.write_tables();
             }
             (&mut Step::Flush { copy }, Metadata::ShareFlush) => match copy {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 use lode_format::{ENTRIES_PER_PAGE, Entry, EntryState};
-use lode_types::mix;
+use lode_types::{Counter, mix};
 
 use crate::ages::Ages;
 use crate::contents::{Content, Contents, Held};
@@ -122,8 +122,8 @@ impl Found {
     }
 
     fn discount(&mut self, state: EntryState) {
-        self.used -= u64::from(state != EntryState::Free);
-        self.dirty -= u64::from(state == EntryState::Dirty);
+        self.used.count_down_by(u64::from(state != EntryState::Free));
+        self.dirty.count_down_by(u64::from(state == EntryState::Dirty));
     }
 
     /// A place that holds nothing holds this from now on.

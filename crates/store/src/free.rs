@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use lode_types::Counter;
+
 use crate::place::Place;
 
 /// Words with free places that a search for a run looks at, so that it takes a microsecond at most.
@@ -60,7 +62,7 @@ impl FreePlaces {
         let (word, bit) = (place as usize / 64, 1 << (place % 64));
         assert!(self.words[word] & bit != 0, "the place is free");
         self.words[word] &= !bit;
-        self.len -= 1;
+        self.len.count_down();
         if self.words[word] == 0 {
             self.summary[word / 64] &= !(1 << (word % 64));
         }
@@ -85,7 +87,7 @@ impl FreePlaces {
         if self.words[word] == 0 {
             self.summary[word / 64] &= !(1 << (word % 64));
         }
-        self.len -= 1;
+        self.len.count_down();
         let place = word as u32 * 64 + bit;
         self.at = if place as usize + 1 < self.words.len() * 64 { place + 1 } else { 0 };
         Some(place)

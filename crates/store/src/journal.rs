@@ -2,7 +2,7 @@
 
 use lode_format::{CacheId, DeviceLayout, JournalPage, RECORDS_PER_PAGE, Record, VolumeTag};
 
-use lode_types::{Buf, planted};
+use lode_types::{Buf, Counter, planted};
 
 /// Most pages of one commit, so that a commit's waiters are not held up by an endless one.
 const MAX_PAGES_PER_COMMIT: usize = 64;
@@ -250,7 +250,7 @@ impl Journal {
     /// One page of the commit is written.
     pub(crate) fn page_written(&mut self) -> Written {
         let commit = self.commit.as_mut().expect("a page belongs to a commit");
-        commit.pages_left -= 1;
+        commit.pages_left.count_down();
         if commit.pages_left > 0 {
             return Written::Some;
         }

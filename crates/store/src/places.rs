@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use lode_format::{
     Buffered, ENTRIES_PER_PAGE, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum,
 };
-use lode_types::{BlockNo, planted};
+use lode_types::{BlockNo, Counter, planted};
 
 use crate::ages::{Ages, Era};
 use crate::circulation::Circulation;
@@ -161,7 +161,7 @@ impl Places {
         let old = self.contents.get(place);
         self.contents.set(place, content);
         self.ages.changes(place, &old, &content);
-        self.dirty -= u32::from(old.held.state == EntryState::Dirty);
+        self.dirty.count_down_by(u32::from(old.held.state == EntryState::Dirty));
         self.dirty += u32::from(content.held.state == EntryState::Dirty);
         self.mark_changed(place);
     }

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
-use lode_types::{Buf, planted};
+use lode_types::{Buf, Counter, planted};
 
 use crate::change::ExtentsChange;
 use crate::journal::{Journal, Written};
@@ -277,7 +277,7 @@ impl VolumeStore {
 
     fn table_page_written(&mut self) {
         if let Some(checkpoint) = &mut self.checkpoint {
-            checkpoint.in_flight -= 1;
+            checkpoint.in_flight.count_down();
             self.write_table_pages();
         } else {
             self.change_advanced(Metadata::TablePage);

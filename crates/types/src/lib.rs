@@ -9,6 +9,7 @@
 mod access;
 mod buf;
 mod command;
+mod counter;
 mod origin;
 mod planted;
 #[allow(unsafe_code)]
@@ -22,6 +23,7 @@ pub use access::{Access, Direction, Level};
 pub use buf::{Buf, Bufs, ByteList, PAGE_BYTES};
 pub use bytes::Bytes;
 pub use command::{CommandKind, MediaError};
+pub use counter::Counter;
 pub use origin::{Origin, OriginFields};
 pub use planted::planted;
 pub use pool::pool_bytes;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lode_types::{BlockNo, Bytes, planted};
+use lode_types::{BlockNo, Bytes, Counter, planted};
 use slab::Slab;
 
 use crate::flight::CopyAt;
@@ -124,7 +124,7 @@ impl Destage {
     ) -> Vec<(JobBlockId, BlockNo, Bytes)> {
         self.block(at).data = data;
         let job = &mut self.jobs[at.job];
-        job.reads_left -= 1;
+        job.reads_left.count_down();
         if job.reads_left > 0 {
             return Vec::new();
         }
@@ -144,7 +144,7 @@ impl Destage {
     /// A block of a job was written, or could not be.
     pub(crate) fn was_written(&mut self, at: JobBlockId) {
         let job = &mut self.jobs[at.job];
-        job.writes_left -= 1;
+        job.writes_left.count_down();
         if job.writes_left == 0 {
             self.jobs.remove(at.job);
         }

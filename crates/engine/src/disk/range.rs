@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use lode_types::{BlockNo, CommandKind, planted};
+use lode_types::{BlockNo, CommandKind, Counter, planted};
 
 use crate::guest::GuestOp;
 
@@ -137,7 +137,7 @@ impl RangeOp {
 
     /// One of its blocks has no operation before it any more.
     pub(crate) fn holds_one_more(&mut self) {
-        self.holds_left -= 1;
+        self.holds_left.count_down();
     }
 
     /// When it has hold of all of its blocks, their clean copies are given up, which the journal knows from `version` on.

@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use lode_format::{
     CacheId, REDO_ENTRIES_PER_PAGE, RedoEntry, RedoLayout, RedoTablePage, VolumeTag, data_checksum,
 };
-use lode_types::{BlockNo, Buf, Bytes, planted};
+use lode_types::{BlockNo, Buf, Bytes, Counter, planted};
 
 /// Writes that are begun together: neighbours of them become one command.
 const WRITES_AT_ONCE: usize = 512;
@@ -163,7 +163,7 @@ impl Group {
     /// The capture of a block is over. `is_lost`: it is newer than the disk, and its bytes cannot be read. Without bytes it was not
     /// newer than the disk.
     pub(crate) fn capture_ended(&mut self, is_lost: bool) {
-        self.captures_left -= 1;
+        self.captures_left.count_down();
         self.is_lost |= is_lost;
     }
 
@@ -267,7 +267,7 @@ impl Group {
 
     /// A write has ended.
     pub(crate) fn write_ended(&mut self, number: u32, ok: bool) {
-        self.in_flight -= 1;
+        self.in_flight.count_down();
         if !ok {
             self.failed.push(number);
         }

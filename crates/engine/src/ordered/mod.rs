@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use hashbrown::HashMap;
 use lode_format::{RedoLayout, RedoState};
 use lode_policy::Slot;
-use lode_types::{BlockNo, BlockSize, planted};
+use lode_types::{BlockNo, BlockSize, Counter, planted};
 
 pub(crate) use group::{Group, GroupFacts, GroupNext, GroupWrite, Identity};
 
@@ -304,7 +304,7 @@ impl Ordered {
 
     /// A block of these is noted as clean, or does not need to be.
     pub(crate) fn settled(&mut self) {
-        self.settling -= 1;
+        self.settling.count_down();
         self.end_drain();
     }
 

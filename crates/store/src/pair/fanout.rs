@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use lode_format::{PairLabel, VolumeTag, data_checksum};
-use lode_types::{BlockNo, Buf, Bufs, CommandKind, MediaError, planted};
+use lode_types::{BlockNo, Buf, Bufs, CommandKind, Counter, MediaError, planted};
 use smallvec::SmallVec;
 
 use super::{MEMBERS, other};
@@ -215,7 +215,7 @@ impl Fanout {
         // Of one that was given up nobody waits for the end.
         let LegUnderWay { command, member, .. } = self.under_way.remove(&token)?;
         let joint = self.commands.get_mut(&command)?;
-        joint.legs_left -= 1;
+        joint.legs_left.count_down();
         joint.error = joint.error.or(result.err());
         let is_first_read = joint.read.as_ref().is_some_and(|read| read.best.is_none());
         let mut failed = None;
@@ -357,7 +357,8 @@ impl Fanout {
         self.tick += 1;
         let (tick, most_ticks) = (self.tick, self.most_ticks);
         let is_late = |leg: &LegUnderWay| leg.since_tick + most_ticks < tick;
-        let late = [0, 1].map(|member| self.under_way.values().any(|leg| leg.member == member && is_late(leg)));
+        let late =
+            [0, 1].map(|member| self.under_way.values().any(|leg| leg.member == member && is_late(leg)));
         if late == [true; MEMBERS] {
             self.under_way.values_mut().filter(|leg| is_late(leg)).for_each(|leg| leg.since_tick = tick);
             return None;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 use lode_format::VolumeTag;
-use lode_types::{Bufs, CommandKind, MediaError};
+use lode_types::{Bufs, CommandKind, Counter, MediaError};
 
 use super::followers::Followed;
 use super::resilver::Resilver;
@@ -141,7 +141,7 @@ impl PairVolume {
             match self.known.remove(&end.id) {
                 Some(number) => number.into_iter().for_each(end_write),
                 None => {
-                    self.plain -= 1;
+                    self.plain.count_down();
                     self.note_drained();
                 }
             }
