@@ -228,8 +228,9 @@ pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
         }
     }
     plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
-    if plan.faults.ssd_misdirected > 0 {
-        // A member that does not answer for an hour is dropped, and it may be the one that has everything.
+    if plan.faults.ssd_misdirected > 0 || plan.faults.hanging_member.is_some() {
+        // Devices stand still while the clock jumps. For that a member is dropped, and it may be the only one that has everything, or
+        // that answers.
         plan.clock_jumps = 0;
     }
     attack_alone(plan)
