@@ -1,20 +1,25 @@
 //! One volume's engine: its surface, and the order in which its parts have their turns. What parts are told and asked of
 //! each other is carried in the modules below: what is decided (`decide`), what blocks in flight need done (`carry`), what is
-//! cleaned (`clean`), groups of ordered write-back (`groups`), writes issued again (`reissuing`), another scheme (`switching`),
-//! space (`space`), what is set while guests are served (`settings`), and what concerns the volume as a whole (`volume`).
+//! cleaned (`clean`), write-backs and flushes (`backing`), the journal (`journal`), a trim or zeroing (`range`), copies in the
+//! background (`copying`), groups of ordered write-back (`groups`), writes issued again (`reissuing`), another scheme
+//! (`switching`), space (`space`), what is set while guests are served (`settings`), and devices that fail (`failing`).
 //!
 //! These modules decide nothing over the state of one part: that a part does, in its own module beside this folder. No part names
 //! the engine.
 
+mod backing;
 mod carry;
 mod clean;
+mod copying;
 mod decide;
+mod failing;
 mod groups;
+mod journal;
+mod range;
 mod reissuing;
 mod settings;
 mod space;
 mod switching;
-mod volume;
 
 use std::ops::Range;
 

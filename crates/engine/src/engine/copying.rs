@@ -1,0 +1,75 @@
+//! Gives copies in the background their turn, and a place where there is one. Whose turn it is, their own part decides. It must not
+//! know why anything is copied.
+
+use lode_types::Level;
+
+use super::Engine;
+use super::carry::AtHand;
+use crate::flight::{Flight, Input};
+
+/// Part of the reserve of the SSD's places that copies leave to guests.
+const LEFT_TO_GUESTS: u32 = 2;
+
+impl Engine {
+    /// Starts copies while there is a turn for them, and gives places to those that wait for one: those that DRAM is the
+    /// source of do so at once. Giving one up makes a turn.
+    pub(super) fn drive_copies(&mut self) {
+        loop {
+            while let Some(block) = self.copies.next_turn(|block| is_waited_for(self.flights.get(block))) {
+                self.advance(block, Input::Proceed, AtHand::Nothing);
+            }
+            let under_way = self.copies.under_way();
+            for level in [Level::Ssd, Level::ReadSsd] {
+                self.place_copies(level);
+            }
+            if self.copies.under_way() == under_way {
+                break;
+            }
+        }
+    }
+
+    fn place_copies(&mut self, level: Level) {
+        if self.is_hopeless(level) {
+            self.give_up_copies(level);
+        }
+        // Guests take no places of the read SSD.
+        let left = if level == Level::Ssd { self.config.reserve_of(level) / LEFT_TO_GUESTS } else { 0 };
+        loop {
+            let places = self.places_for_copies(level);
+            let is_waited_for = |block| is_waited_for(self.flights.get(block));
+            let Some(block) = self.copies.next_to_place(level, places, left, is_waited_for) else { break };
+            self.advance(block, Input::Proceed, AtHand::Nothing);
+        }
+    }
+
+    pub(super) fn give_up_copies(&mut self, to: Level) {
+        for block in self.copies.give_up(to) {
+            self.advance(block, Input::GivenUp, AtHand::Nothing);
+        }
+    }
+
+    /// Places of a level that copies may take.
+    fn places_for_copies(&self, level: Level) -> u32 {
+        match level {
+            Level::Dram => 0,
+            Level::Ssd if !self.health.is_well() => 0,
+            Level::Ssd => self.levels.available_places(),
+            Level::ReadSsd => self.levels.available_mirrors(),
+        }
+    }
+
+    /// Whether copies wait in vain for a place: nothing can make one, or too many places failed.
+    fn is_hopeless(&self, level: Level) -> bool {
+        let read_ssd = self.levels.read_ssd();
+        let is_worn = || read_ssd.quarantined() > self.config.reserve_of(level) / 2;
+        let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
+        // Places come free when the group is over, those of copies beside dirty ones as well, and it may wait for this copy.
+        let is_waited_for = self.groups_wait_for_blocks();
+        let is_full = self.front.is_starved() || !self.health.is_well() || is_waited_for;
+        self.places_for_copies(level) == 0 && (are_gone || is_full)
+    }
+}
+
+fn is_waited_for(flight: Option<&Flight>) -> bool {
+    flight.is_some_and(Flight::is_waited_for)
+}

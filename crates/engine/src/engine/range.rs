@@ -1,0 +1,93 @@
+//! Carries a trim or zeroing between the blocks that it holds and the backing disk. What its next step is, the disk's own part
+//! decides. It must not know bytes.
+
+use std::ops::Range;
+
+use lode_types::{BlockNo, MediaError, planted};
+
+use super::Engine;
+use super::carry::AtHand;
+use crate::command::DeviceId;
+use crate::disk::RangeNext;
+use crate::flight::{Input, PartEnd, Stage};
+use crate::guest::{GuestError, Served};
+use crate::io::Owner;
+use crate::ordered::Ordered;
+use crate::waits::WaitedFor;
+
+impl Engine {
+    /// Takes the range operation on where it can go on by itself.
+    pub(super) fn drive_range(&mut self) {
+        let Some(range) = self.disk.range() else { return };
+        let now = self.durability();
+        let is_busy = self.ordered.as_ref().is_some_and(Ordered::is_busy) && !planted("zeroes-past-groups");
+        // What was written before goes to the disk before.
+        match is_busy && !range.is_refused() {
+            true if now.is_well => return,
+            true => self.disk.refuse_range(),
+            false => {}
+        }
+        let next = self.disk.range_gathered(now.version, now.durable, now.is_well);
+        self.carry_out_range(next);
+    }
+
+    pub(super) fn range_command_ended(&mut self, result: Result<(), MediaError>) {
+        let Some(range) = self.disk.range() else { return };
+        let has_copy =
+            |&block: &BlockNo| self.flights.get(block).is_some_and(|flight| flight.copy().place().is_some());
+        // Where the disk is written in groups, what it has past them is durable before anybody is told.
+        let holds_dirty = range.held().iter().any(has_copy) || self.ordered.is_some();
+        let next = self.disk.range_written(result.is_ok(), holds_dirty, self.health.is_well());
+        self.carry_out_range(next);
+    }
+
+    /// The backing disk was flushed.
+    pub(super) fn range_flushed(&mut self) {
+        let Some(held) = self.disk.range_flushed() else { return };
+        for block in held {
+            self.advance(block, Input::Zeroed, AtHand::Nothing);
+        }
+        let now = self.durability();
+        // There may have been nothing to give up.
+        let next = self.disk.range_freed(now.version, now.durable);
+        self.carry_out_range(next);
+    }
+
+    pub(super) fn carry_out_range(&mut self, next: RangeNext) {
+        match next {
+            RangeNext::Wait => {}
+            RangeNext::Device => {
+                let Some(range) = self.disk.range() else { return };
+                let kind = range.command(self.bytes_of(range.blocks()));
+                self.io.command(DeviceId::Backing, kind, Owner::Range);
+            }
+            RangeNext::Done => self.end_range(PartEnd::Served(Served::Backing)),
+            RangeNext::Failed => self.end_range(PartEnd::Failed(GuestError::Io)),
+        }
+    }
+
+    /// The bytes of these blocks within the volume.
+    pub(super) fn bytes_of(&self, blocks: &Range<BlockNo>) -> Range<u64> {
+        let size = self.config.block;
+        size.start_of(blocks.start)..size.start_of(blocks.end).min(self.config.volume_bytes)
+    }
+
+    fn end_range(&mut self, end: PartEnd) {
+        let Some(range) = self.disk.end_range() else { return };
+        if let PartEnd::Failed(_) = end {
+            // What the SSD has of them stays.
+            self.written.set(&self.bytes_of(range.blocks()));
+        }
+        for &block in range.held() {
+            self.advance(block, Input::Released, AtHand::Nothing);
+        }
+        // Blocks that came into flight while the range was held.
+        for block in self.flights.within(range.blocks()) {
+            if self.flights.get(block).is_some_and(|flight| flight.stage() == Stage::Held) {
+                self.advance(block, Input::Released, AtHand::Nothing);
+            }
+        }
+        self.requests.waited(range.request(), WaitedFor::BackingWrite);
+        self.end_part(range.request(), end);
+    }
+}
