@@ -218,8 +218,9 @@ pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
         }
         plan.member_changes = if rng.chance(50) { 1 + rng.below(8) } else { 0 };
         if plan.member_losses == 0 && plan.faults == Faults::default() && rng.chance(50) {
-            // Whatever goes astray on one is on the other one, as long as that is there; starts that are cut short lose the first.
-            (plan.member_changes, plan.failed_starts) = (0, 0);
+            // Whatever goes astray on one is on the other one, as long as that is there; starts that are cut short, or cannot read the
+            // first one's label, lose that.
+            (plan.member_changes, plan.failed_starts, plan.start_read_errors) = (0, 0, 0);
             plan.faults = Faults {
                 ssd_misdirected: 1 + rng.below(5),
                 only_member: Some(rng.below(2) as usize),
