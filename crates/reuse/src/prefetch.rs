@@ -16,16 +16,26 @@ pub fn prefetch_slice<T>(slice: &[T], index: usize) {
 /// As [`prefetch_slice`], for an index that is known to be in range, or the slice to be empty: it is not looked at.
 #[inline(always)]
 pub fn prefetch_within<T>(slice: &[T], index: usize) {
+    prefetch(slice.as_ptr().wrapping_add(index));
+}
+
+/// Asks the processor to load a value, which is not looked at.
+#[inline(always)]
+pub fn prefetch_ref<T>(value: &T) {
+    prefetch(value);
+}
+
+#[inline(always)]
+fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let element = slice.as_ptr().wrapping_add(index);
         // SAFETY: a prefetch neither faults nor writes, whatever the address.
         // The instruction belongs to SSE, which every x86_64 processor has.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(element.cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (slice, index);
+    let _ = address;
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! It must not know what blocks are worth.
 
 use lode_reuse::index::BlockIndex;
-use lode_reuse::prefetch::prefetch_slice;
+use lode_reuse::prefetch::{prefetch_ref, prefetch_slice};
 use lode_types::{BlockNo, Level};
 
 use crate::effect::Slot;
@@ -21,25 +21,26 @@ const OLDER: usize = 1;
 /// The record that closes the ring of ghosts.
 const RING: Id = 0;
 
-/// What is known of a block.
+/// What is known of a block. What it is worth follows from the second half, which lies in one cache line wherever the record is.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(super) struct Record {
     pub(super) block: BlockNo,
-    /// When it was accessed last: the low bits of the clock.
-    pub(super) last: u32,
     /// Mean of the accesses between one access and the next, the last ones counting most.
     pub(super) interval: u32,
-    /// Where its frame is in the list of each level's, see [`Frames`]; of a ghost, its neighbours.
-    at: [u32; 2],
     /// Accesses so far, up to 255.
     pub(super) accesses: u8,
+    pub(super) kind: Kind,
+    pub(super) dirty: bool,
+    is_known: bool,
+    /// When it was accessed last: the low bits of the clock.
+    pub(super) last: u32,
+    /// Where its frame is in the list of each level's, see [`Frames`]; of a ghost, its neighbours.
+    at: [u32; 2],
     pub(super) class: u8,
     /// Class of the run in which it came last.
     pub(super) run: u8,
-    pub(super) kind: Kind,
-    pub(super) dirty: bool,
     is_ghost: bool,
-    is_known: bool,
 }
 
 impl Record {
@@ -201,8 +202,19 @@ impl Blocks {
 
     /// A block of the level by its number in any order.
     #[inline]
-    pub(super) fn nth(&self, level: Level, at: usize) -> Id {
-        self.levels[level.index()].used[at].0
+    pub(super) fn nth(&self, level: Level, at: u32) -> Id {
+        self.levels[level.index()].used[at as usize].0
+    }
+
+    #[inline]
+    pub(super) fn prefetch_nth(&self, level: Level, at: u32) {
+        prefetch_slice(&self.levels[level.index()].used, at as usize);
+    }
+
+    /// Fetches what a block is worth.
+    #[inline]
+    pub(super) fn prefetch_worth(&self, id: Id) {
+        prefetch_ref(&self.get(id).last);
     }
 
     /// Puts a block that is not there into a level that has room.

@@ -16,6 +16,9 @@ use crate::quota::Quota;
 const TOGETHER: u32 = 64;
 /// Most blocks that leave together.
 const MOST_TOGETHER: usize = 256;
+/// Blocks that are looked at together when one is to leave.
+const SAMPLED_TOGETHER: usize = 32;
+
 /// Neighbours that leave a level one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
@@ -30,18 +33,38 @@ impl BenefitDensity {
     /// Of some blocks of a level, `except` not among them, the one that is worth least; of equals the one that was accessed
     /// longest ago.
     pub(super) fn least_worth(&mut self, level: Level, except: Option<Id>) -> Option<Id> {
-        let cached = u64::from(self.blocks.cached(level));
+        let mut left = if self.blocks.cached(level) > 0 { self.samples } else { 0 };
         // Of equals, the one that was accessed most recently is worth most.
         let mut least: Option<(f64, Reverse<u64>, Id)> = None;
-        for _ in 0..if cached > 0 { self.samples } else { 0 } {
-            let id = self.blocks.nth(level, self.rng.below(cached) as usize);
-            let candidate = (self.worth_in(level, id), Reverse(self.since(self.blocks.get(id))), id);
-            if Some(id) != except && least.is_none_or(|least| (candidate.0, candidate.1) < (least.0, least.1))
-            {
-                least = Some(candidate);
+        while left > 0 {
+            let mut sample = [0; SAMPLED_TOGETHER];
+            let sample = &mut sample[..left.min(SAMPLED_TOGETHER as u64) as usize];
+            left -= sample.len() as u64;
+            self.sample(level, sample);
+            for &mut id in sample {
+                let candidate = (self.worth_in(level, id), Reverse(self.since(self.blocks.get(id))), id);
+                if Some(id) != except
+                    && least.is_none_or(|least| (candidate.0, candidate.1) < (least.0, least.1))
+                {
+                    least = Some(candidate);
+                }
             }
         }
         least.map(|(.., id)| id)
+    }
+
+    /// Chooses blocks of a level by chance, not each another one. They lie anywhere in memory, which is asked for all of them before
+    /// any is looked at.
+    fn sample(&mut self, level: Level, ids: &mut [Id]) {
+        let cached = u64::from(self.blocks.cached(level));
+        for at in &mut *ids {
+            *at = self.rng.below(cached) as u32;
+            self.blocks.prefetch_nth(level, *at);
+        }
+        for id in ids {
+            *id = self.blocks.nth(level, *id);
+            self.blocks.prefetch_worth(*id);
+        }
     }
 
     /// The block, if it is in the level and was accessed when its neighbour's turn would have been.
