@@ -111,6 +111,12 @@ register! {
     RequestOriented(Box<request_oriented::WriteCache>): request_oriented::INFO;
 }
 
+/// The schemes that have a setting of this name.
+fn schemes_with(key: &str) -> Vec<&'static str> {
+    let has_it = |scheme: &&SchemeInfo| scheme.setting_infos().any(|info| info.key == key);
+    SCHEMES.iter().filter(has_it).map(|scheme| scheme.name).collect()
+}
+
 /// Every scheme, in the order to show them.
 pub fn schemes() -> &'static [SchemeInfo] {
     SCHEMES
@@ -146,7 +152,7 @@ impl SchemeInfo {
 
     /// Its settings at their defaults.
     pub fn settings(&self) -> Settings {
-        Settings::new(self.name, self.tables)
+        Settings::new(self.name, self.tables).beside(schemes_with)
     }
 
     /// What can be set.

@@ -174,7 +174,7 @@ pub enum SettingError {
         nearest: Option<&'static str>,
     },
     /// The scheme has no such setting.
-    #[error("Scheme '{scheme}' has no setting '{key}'{}; {listed_by} lists them", suggestion(.nearest))]
+    #[error("Scheme '{scheme}' has no setting '{key}'{}{}; {listed_by} lists them", suggestion(.nearest), whose(.others))]
     UnknownKey {
         /// The scheme.
         scheme: &'static str,
@@ -182,6 +182,8 @@ pub enum SettingError {
         key: String,
         /// The setting with the nearest name, if one is near.
         nearest: Option<&'static str>,
+        /// Schemes that have one of this name.
+        others: Vec<&'static str>,
         /// The command that lists them.
         listed_by: &'static str,
     },
@@ -278,6 +280,18 @@ fn suggestion(nearest: &Option<&'static str>) -> String {
     nearest.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default()
 }
 
+/// Who has such a setting, if anybody does.
+fn whose(others: &[&'static str]) -> String {
+    /// More are not named.
+    const NAMED: usize = 3;
+    if others.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = others.iter().take(NAMED).map(|name| format!("'{name}'")).collect();
+    let (names, more) = (names.join(", "), if others.len() > NAMED { " and others" } else { "" });
+    format!("; {names}{more} {} one", if others.len() == 1 { "has" } else { "have" })
+}
+
 /// The settings of one scheme with their values.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -288,6 +302,8 @@ pub struct Settings {
     /// Keys of those that were set, also to their default.
     given: BTreeSet<&'static str>,
     block: BlockSize,
+    /// Other schemes that have a setting of this name.
+    others: fn(&str) -> Vec<&'static str>,
 }
 
 /// Two are equal when a scheme cannot tell them apart, whether a value was given or is the default.
@@ -303,7 +319,7 @@ impl Settings {
         let infos: Vec<_> = tables.iter().flat_map(|table| table.iter()).collect();
         let values = infos.iter().map(|info| (info.key, info.default.to_owned())).collect();
         let (given, block) = (BTreeSet::new(), BlockSize::KIB_4);
-        Settings { scheme, listed_by: "`lode schemes`", infos, values, given, block }
+        Settings { scheme, listed_by: "`lode schemes`", infos, values, given, block, others: |_| Vec::new() }
     }
 
     /// The same for blocks of this size, which are of 4 KiB unless it is said.
@@ -318,6 +334,12 @@ impl Settings {
         self
     }
 
+    /// The same, where it is known which other schemes have a setting of a name.
+    pub(crate) fn beside(mut self, others: fn(&str) -> Vec<&'static str>) -> Settings {
+        self.others = others;
+        self
+    }
+
     /// The scheme these settings belong to.
     pub fn scheme(&self) -> &'static str {
         self.scheme
@@ -326,9 +348,12 @@ impl Settings {
     /// Sets one value.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SettingError> {
         let Some(info) = self.infos.iter().find(|info| info.key == key) else {
-            let nearest = nearest_name(key, self.infos.iter().map(|info| info.key));
-            let Settings { scheme, listed_by, .. } = *self;
-            return Err(SettingError::UnknownKey { scheme, key: key.to_owned(), nearest, listed_by });
+            let Settings { scheme, listed_by, others, .. } = *self;
+            let (others, key) = (others(key), key.to_owned());
+            // What another scheme has was not mistyped.
+            let is_mistyped = |_: &&str| others.is_empty();
+            let nearest = nearest_name(&key, self.infos.iter().map(|info| info.key)).filter(is_mistyped);
+            return Err(SettingError::UnknownKey { scheme, key, nearest, others, listed_by });
         };
         let fits = match info.kind {
             SettingKind::Integer { min, max } | SettingKind::Scaled { min, max } => {

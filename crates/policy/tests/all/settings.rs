@@ -99,3 +99,17 @@ fn the_name_that_was_meant_is_found() {
         assert_eq!(nearest, meant, "{asked}");
     }
 }
+
+#[test]
+fn a_setting_of_another_scheme_is_told_whose_it_is() {
+    let refusal = |scheme: &str, pair: &str| {
+        let error = SchemeInfo::find(scheme).unwrap().settings().set_pair(pair).unwrap_err();
+        error.to_string()
+    };
+    assert_eq!(
+        refusal("auto", "hir_percent=2"),
+        "Scheme 'auto' has no setting 'hir_percent'; 'lirs' has one; `lode schemes` lists them"
+    );
+    assert!(refusal("auto", "assoc=8").contains("; 'etica', 'lru', 'fifo' and others have one; "));
+    assert!(!refusal("auto", "nonsense=8").contains(" one; "));
+}
