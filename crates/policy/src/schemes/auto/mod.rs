@@ -125,8 +125,6 @@ pub struct Auto {
     /// For other settings, and for another scheme.
     bars: [Bar; 2],
     decisions: Decisions,
-    /// What the host allows.
-    host_budget: WriteBudget,
     /// Accesses that are decided together.
     batch: Vec<PrefetchedAccess>,
 }
@@ -148,7 +146,6 @@ impl Auto {
                 },
             ),
             decisions: Decisions::default(),
-            host_budget: WriteBudget::Any,
             batch: Vec::new(),
             settings: settings.clone(),
             candidates,
@@ -215,7 +212,7 @@ impl Auto {
         if !to.set(self.live.cache_mut()) {
             let quota = self.live.cache().quota();
             let mut cache = to.build(&self.settings, quota);
-            trial::set_host_budget(&mut cache, self.host_budget);
+            trial::set_host_budget(&mut cache, self.trial.host_budget());
             self.live.begin(cache);
         }
     }
@@ -365,7 +362,6 @@ impl Sizing for Auto {
 
 impl Budgeting for Auto {
     fn set_host_budget(&mut self, budget: WriteBudget) {
-        self.host_budget = budget;
         trial::set_host_budget(self.live.cache_mut(), budget);
         if self.trial.set_host_budget(budget, self.live.cache().quota()) {
             self.gains.fill(0.0);

@@ -297,6 +297,11 @@ impl Trial {
         self.begin_pace();
     }
 
+    /// What the host allows.
+    pub(super) fn host_budget(&self) -> WriteBudget {
+        self.making.host_budget
+    }
+
     /// The host allows so much from now on, to a VM of this share. Where there was no budget before, or there is none any more,
     /// shadows begin anew, because others are compared; says whether it is so.
     pub(super) fn set_host_budget(&mut self, budget: WriteBudget, quota: Quota) -> bool {
