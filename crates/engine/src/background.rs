@@ -39,7 +39,11 @@ const ENOUGH: usize = 1024;
 /// Runs of neighbours in a batch.
 const RUNS_PER_BATCH: usize = 32;
 /// The same while guests read from the disk, and how many of their reads come first for each of the runs.
-const POLITE_RUNS_PER_BATCH: usize = 8;
+const YIELDING_RUNS_PER_BATCH: usize = 8;
+/// Looks for dirty blocks in one turn of the engine, while guests are active.
+const LOOKS_PER_TURN: u32 = 4;
+/// The same while this one's are idle: others share its thread.
+const LOOKS_WHEN_IDLE: u32 = 64;
 const READS_PER_RUN: u32 = 4;
 /// Blocks of guests for each that is cleaned.
 const BLOCKS_PER_CLEANED: u32 = 4;
@@ -137,7 +141,7 @@ impl Background {
     }
 
     /// Whether write-backs leave the disk to guests, who read from it.
-    pub(crate) fn is_polite(&self, dirty_blocks: u32) -> bool {
+    pub(crate) fn yields_to_guests(&self, dirty_blocks: u32) -> bool {
         self.sweep.is_some() && self.disk_is_read.contains(&true) && !self.is_urgent(dirty_blocks)
     }
 
@@ -156,6 +160,11 @@ impl Background {
     pub(crate) fn is_idle(&self) -> bool {
         let limit = self.limits.and_then(|limits| limits.idle_ticks);
         limit.is_some_and(|limit| self.quiet_ticks > limit)
+    }
+
+    /// Looks for dirty blocks in one turn of the engine.
+    pub(crate) fn looks_per_turn(&self) -> u32 {
+        if self.is_idle() { LOOKS_WHEN_IDLE } else { LOOKS_PER_TURN }
     }
 
     /// A guest asks for something, of so many blocks.
@@ -212,7 +221,7 @@ impl Background {
     pub(crate) fn next(&mut self, facts: &BackgroundFacts) -> BackgroundNext {
         let Some(limits) = self.limits.filter(|_| !self.paused) else { return BackgroundNext::Wait };
         self.review(facts, limits);
-        let is_polite = self.is_polite(facts.dirty_blocks);
+        let yields_to_guests = self.yields_to_guests(facts.dirty_blocks);
         let has_time = !self.is_idle() && !self.is_urgent(facts.dirty_blocks);
         let Some(sweep) = &mut self.sweep else { return BackgroundNext::Wait };
         // An age is a promise; a limit is one that the way to `dirty_max` is for.
@@ -230,12 +239,12 @@ impl Background {
             sweep.found.make_contiguous().sort_unstable_by_key(|target| target.block);
             sweep.ready = true;
         }
-        if is_polite && self.reads_owed > 0 || is_paced && self.blocks_owed > 0 {
+        if yields_to_guests && self.reads_owed > 0 || is_paced && self.blocks_owed > 0 {
             return BackgroundNext::Wait;
         }
-        let most_runs = if is_polite { POLITE_RUNS_PER_BATCH } else { RUNS_PER_BATCH };
+        let most_runs = if yields_to_guests { YIELDING_RUNS_PER_BATCH } else { RUNS_PER_BATCH };
         let count = batch_len(sweep.found.make_contiguous(), most_runs);
-        if is_polite {
+        if yields_to_guests {
             self.reads_owed = most_runs as u32 * READS_PER_RUN;
         }
         if is_paced {
@@ -428,14 +437,14 @@ mod tests {
             BackgroundNext::Clean(targets) => targets.len(),
             _ => 0,
         };
-        assert!(background.is_polite(101));
-        assert_eq!(batch(background.next(&now)), POLITE_RUNS_PER_BATCH);
+        assert!(background.yields_to_guests(101));
+        assert_eq!(batch(background.next(&now)), YIELDING_RUNS_PER_BATCH);
         background.guest_asked(1000);
-        for _ in 0..POLITE_RUNS_PER_BATCH as u32 * READS_PER_RUN {
+        for _ in 0..YIELDING_RUNS_PER_BATCH as u32 * READS_PER_RUN {
             assert_eq!(background.next(&now), BackgroundNext::Wait);
             background.disk_was_read();
         }
-        assert_eq!(batch(background.next(&now)), POLITE_RUNS_PER_BATCH);
+        assert_eq!(batch(background.next(&now)), YIELDING_RUNS_PER_BATCH);
         // Far too many dirty blocks do not wait, and neither does a disk that nobody reads from any more.
         let urgent = facts(150, 1000);
         assert_eq!(batch(background.next(&urgent)), RUNS_PER_BATCH);

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use lode_types::{BlockNo, Counter, Level};
 
+/// Part of the reserve of the SSD's places that copies leave to guests.
+const LEFT_TO_GUESTS: u32 = 2;
 /// Copies under way at once.
 const MAX_UNDER_WAY: u32 = 8;
 /// Ticks for which copies wait while no place comes free, and while no device is at anything either.
@@ -42,7 +44,7 @@ impl Copies {
     }
 
     /// A guest waits behind this one.
-    pub(crate) fn hurry(&mut self, block: BlockNo) {
+    pub(crate) fn put_first(&mut self, block: BlockNo) {
         if let Some(at) = self.turn.iter().position(|&waiting| waiting == block) {
             self.turn.remove(at);
             self.turn.push_front(block);
@@ -64,16 +66,18 @@ impl Copies {
         self.place[level.index()].push_back(block);
     }
 
-    /// The next copy that may have one of so many free places: in order while there are more than are `left` to others, else
-    /// only one that a guest waits behind.
+    /// The next copy that may have one of so many free places: in order while there are more than the part of the level's
+    /// `reserve_blocks` that is left to guests, else only one that a guest waits behind.
     pub(crate) fn next_to_place(
         &mut self,
         level: Level,
         places: u32,
-        left: u32,
+        reserve_blocks: u32,
         is_waited_for: impl Fn(BlockNo) -> bool,
     ) -> Option<BlockNo> {
         let waiting = &mut self.place[level.index()];
+        // Guests take no places of the read SSD.
+        let left = if level == Level::Ssd { reserve_blocks / LEFT_TO_GUESTS } else { 0 };
         let at = if places > left {
             0
         } else {

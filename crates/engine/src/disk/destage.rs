@@ -49,7 +49,8 @@ pub(crate) struct Destage {
 
 impl Destage {
     pub(crate) fn add(&mut self, block: BlockNo) {
-        self.waiting.insert(block);
+        let is_new = self.waiting.insert(block);
+        assert!(is_new, "block {block} waits to be written back already");
     }
 
     pub(crate) fn waiting(&self) -> u32 {

@@ -117,7 +117,9 @@ impl Marks {
 
     /// The flush in flight is done. Returns the volatile copies `(place, version)` it made stable.
     pub(crate) fn flush_done(&mut self) -> Vec<(Place, u64)> {
-        let mark = self.flushing.take().unwrap_or(self.flushed);
+        let flushing = self.flushing.take();
+        assert!(flushing.is_some() || planted("backing-failure-told-once"), "no flush is under way");
+        let mark = flushing.unwrap_or(self.flushed);
         let mark = if planted("flush-covers-what-came-after") { self.done } else { mark };
         self.flushed = mark;
         self.unstable.retain(|_, at| *at > mark);

@@ -13,8 +13,8 @@ use crate::io::{Owner, Want};
 impl Engine {
     /// Starts write-backs while there are any and not too many are under way.
     pub(super) fn drive_destage(&mut self) {
-        let is_polite = self.background.is_polite(self.blocks_to_clean()) && !self.is_blocked();
-        let most_jobs = if is_polite { 1 } else { MAX_JOBS };
+        let yields = self.background.yields_to_guests(self.blocks_to_clean()) && !self.is_blocked();
+        let most_jobs = if yields { 1 } else { MAX_JOBS };
         while let Some(blocks) = self.disk.destage_mut().begin_job(most_jobs) {
             blocks.into_iter().for_each(|(at, block)| self.read_for_write_back(at, block));
         }

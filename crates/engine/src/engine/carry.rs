@@ -158,7 +158,7 @@ impl Engine {
             Act::AwaitTurn => {
                 self.copies.push(block);
                 if self.flights.of(block).is_waited_for() {
-                    self.copies.hurry(block);
+                    self.copies.put_first(block);
                 }
             }
             Act::AwaitPlace(level) => {
@@ -211,9 +211,7 @@ impl Engine {
     /// that came in between would depend on how fast the devices are.
     fn clean_ended(&mut self, block: BlockNo, asked: bool) {
         let flight = self.flights.of(block);
-        let is_write = |op: &BlockOp| matches!(op, BlockOp::Access(access) if access.is_write());
-        let will_be_written = flight.ops().any(is_write);
-        let stays = flight.slot(Level::Ssd).is_some() && flight.copy().whole().is_some();
+        let (stays, will_be_written) = (flight.stays_on_ssd(), flight.will_be_written());
         let failed = flight.dirty_copy(&self.facts(block, flight)).is_some();
         self.drain.ended(failed);
         self.background.ended(failed);
@@ -228,7 +226,7 @@ impl Engine {
         // Before anything is decided that could free what must be kept.
         let keep_spares = flight.stands_in(&self.facts(block, &flight));
         let is_dirty = self.levels.is_dirty(flight.copy());
-        let slot = flight.slot(Level::Ssd).filter(|_| is_dirty && flight.copy().whole().is_some());
+        let slot = flight.slot(Level::Ssd).filter(|_| is_dirty && flight.stays_on_ssd());
         if slot.is_some() {
             self.note_dirty_slot(block, slot);
         }

@@ -9,11 +9,6 @@ use crate::drain::{DrainNext, Target};
 use crate::flight::BlockOp;
 use crate::scrub;
 
-/// Looks for dirty blocks in one turn of the engine, while guests are active.
-const LOOKS_PER_TURN: u32 = 4;
-/// The same while this one's are idle: others share its thread.
-const LOOKS_WHEN_IDLE: u32 = 64;
-
 /// Drains.
 impl Engine {
     /// Begins to write back all that is newer than the backing disk now, the copies staying in the SSD. Guests go on
@@ -114,8 +109,7 @@ impl Engine {
                     let found = self.levels.dirty_in(slots, version);
                     self.background.found(found);
                     looks += 1;
-                    let most_looks = if self.background.is_idle() { LOOKS_WHEN_IDLE } else { LOOKS_PER_TURN };
-                    if looks == most_looks {
+                    if looks == self.background.looks_per_turn() {
                         break;
                     }
                 }

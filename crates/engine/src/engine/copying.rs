@@ -7,9 +7,6 @@ use super::Engine;
 use super::carry::AtHand;
 use crate::flight::{Flight, Input};
 
-/// Part of the reserve of the SSD's places that copies leave to guests.
-const LEFT_TO_GUESTS: u32 = 2;
-
 impl Engine {
     /// Starts copies while there is a turn for them, and gives places to those that wait for one: those that DRAM is the
     /// source of do so at once. Giving one up makes a turn.
@@ -29,15 +26,16 @@ impl Engine {
     }
 
     fn place_copies(&mut self, level: Level) {
-        if self.is_hopeless(level) {
+        if self.never_gets_places(level) {
             self.give_up_copies(level);
         }
-        // Guests take no places of the read SSD.
-        let left = if level == Level::Ssd { self.config.reserve_of(level) / LEFT_TO_GUESTS } else { 0 };
+        let reserve_blocks = self.config.reserve_of(level);
         loop {
             let places = self.places_for_copies(level);
             let is_waited_for = |block| is_waited_for(self.flights.get(block));
-            let Some(block) = self.copies.next_to_place(level, places, left, is_waited_for) else { break };
+            let Some(block) = self.copies.next_to_place(level, places, reserve_blocks, is_waited_for) else {
+                break;
+            };
             self.advance(block, Input::Proceed, AtHand::Nothing);
         }
     }
@@ -59,7 +57,7 @@ impl Engine {
     }
 
     /// Whether copies wait in vain for a place: nothing can make one, or too many places failed.
-    fn is_hopeless(&self, level: Level) -> bool {
+    fn never_gets_places(&self, level: Level) -> bool {
         let read_ssd = self.levels.read_ssd();
         let is_worn = || read_ssd.quarantined() > self.config.reserve_of(level) / 2;
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());

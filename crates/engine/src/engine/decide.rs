@@ -173,20 +173,7 @@ impl Engine {
     /// The short way for a read that DRAM holds: no operation, and the bytes of the frame as they are.
     fn serve_at_once(&mut self, block: BlockNo, slice: RequestSlice, effects: &[Effect]) -> bool {
         let [Effect::ReadLevel { level: Level::Dram, slot }] = effects else { return false };
-        // A cleaning, a capture, a move or a scrub changes no bytes and need not be waited for.
-        let changes = |flight: &Flight| {
-            flight.ops().any(|op| {
-                !matches!(
-                    op,
-                    BlockOp::Clean { .. }
-                        | BlockOp::Move
-                        | BlockOp::Scrub
-                        | BlockOp::Capture
-                        | BlockOp::Settle
-                )
-            })
-        };
-        if self.flights.get(block).is_some_and(changes) {
+        if self.flights.get(block).is_some_and(Flight::changes_bytes) {
             return false;
         }
         // It may have taken the frame along.
@@ -322,7 +309,7 @@ impl Engine {
         if is_head {
             self.flights.make_runnable(block);
         } else if is_copy_waited_for {
-            self.copies.hurry(block);
+            self.copies.put_first(block);
         }
     }
 

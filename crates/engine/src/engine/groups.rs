@@ -150,9 +150,7 @@ impl Engine {
     /// A block of a group that is on the disk has left its queue: it is clean, unless it was written again or the SSD failed.
     pub(super) fn settle_ended(&mut self, block: BlockNo) {
         let flight = self.flights.of(block);
-        let is_write = |op: &BlockOp| matches!(op, BlockOp::Access(access) if access.is_write());
-        let will_be_written = flight.ops().any(is_write);
-        let stays = flight.slot(Level::Ssd).is_some() && flight.copy().whole().is_some();
+        let (stays, will_be_written) = (flight.stays_on_ssd(), flight.will_be_written());
         let is_dirty = self.levels.is_dirty(flight.copy());
         if let Some(ordered) = &mut self.ordered {
             ordered.settled();
@@ -250,9 +248,8 @@ impl Engine {
 
     /// A write of the group under way has ended.
     pub(super) fn group_write_ended(&mut self, number: u32, result: Result<(), MediaError>) {
-        if let Some(group) = self.group() {
-            group.write_ended(number, result.is_ok());
-        }
+        let group = self.group().expect("a group stays until its writes end");
+        group.write_ended(number, result.is_ok());
     }
 
     /// The redo log was flushed.

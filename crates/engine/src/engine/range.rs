@@ -32,7 +32,7 @@ impl Engine {
     }
 
     pub(super) fn range_command_ended(&mut self, result: Result<(), MediaError>) {
-        let Some(range) = self.disk.range() else { return };
+        let range = self.disk.range().expect("a range stays until its command ends");
         let has_copy =
             |&block: &BlockNo| self.flights.get(block).is_some_and(|flight| flight.copy().place().is_some());
         // Where the disk is written in groups, what it has past them is durable before anybody is told.

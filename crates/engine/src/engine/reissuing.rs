@@ -6,7 +6,7 @@ use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of, planted
 
 use super::Engine;
 use super::carry::AtHand;
-use crate::flight::{BlockOp, Flight, Input, RequestSlice, SsdCopy, Stage};
+use crate::flight::{Flight, Input, RequestSlice, Stage};
 use crate::guest::GuestError;
 use crate::io::Owner;
 use crate::reissue::DiskWrite;
@@ -75,15 +75,11 @@ impl Engine {
 
     /// The write at the head of the block's queue, if it can be issued again.
     fn to_be_issued_again(&self, block: BlockNo, places_needed: u32) -> Option<RequestSlice> {
-        let flight = self.flights.get(block)?;
-        let slice = flight.access()?.slice;
+        let slice = self.flights.get(block)?.newest_access_off_ssd()?.slice;
         let is_whole = slice.len as usize >= self.block_len(block);
-        let is_read = |op: &BlockOp| matches!(op, BlockOp::Access(access) if !access.is_write());
-        let is_newest = flight.ops().skip(1).all(is_read);
-        let is_alone = flight.copy() == SsdCopy::None;
         let has_place = self.levels.available_places() > places_needed;
         let may_be_dirty = self.health.is_well() && !self.writes_around;
-        (is_whole && is_newest && is_alone && has_place && may_be_dirty).then_some(slice)
+        (is_whole && has_place && may_be_dirty).then_some(slice)
     }
 
     /// Asks the scheme to cache the block, and carries out what follows. False: it has no room.

@@ -508,6 +508,34 @@ impl Flight {
         if let Some(BlockOp::Access(access)) = self.queue.front_mut() { Some(access) } else { None }
     }
 
+    /// Whether a guest's write is queued, the head included.
+    pub(crate) fn will_be_written(&self) -> bool {
+        self.queue.iter().any(|op| matches!(op, BlockOp::Access(access) if access.is_write()))
+    }
+
+    /// Whether anything is queued that changes what a read gets, or waits for it: a cleaning, a capture, a move and a scrub do not.
+    pub(crate) fn changes_bytes(&self) -> bool {
+        let leaves_them = |op: &BlockOp| {
+            matches!(
+                op,
+                BlockOp::Clean { .. } | BlockOp::Move | BlockOp::Scrub | BlockOp::Capture | BlockOp::Settle
+            )
+        };
+        self.queue.iter().any(|op| !leaves_them(op))
+    }
+
+    /// Whether the block has a slot of the SSD, and a copy there that can be read.
+    pub(crate) fn stays_on_ssd(&self) -> bool {
+        self.slot(Level::Ssd).is_some() && self.copy().whole().is_some()
+    }
+
+    /// The access at the head, where nothing comes after it but reads, and nothing of the block is on the SSD.
+    pub(crate) fn newest_access_off_ssd(&self) -> Option<&BlockAccess> {
+        let is_read = |op: &BlockOp| matches!(op, BlockOp::Access(access) if !access.is_write());
+        let is_newest = self.queue.iter().skip(1).all(is_read);
+        self.access().filter(|_| is_newest && self.copy() == SsdCopy::None)
+    }
+
     /// Whether something is queued behind the operation at the head that is not in vain until it is over.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.queue.iter().skip(1).any(|op| !matches!(op, BlockOp::Evict(_)))
