@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use lode_nbd::{ExportInfo, Handshake, Negotiated, Progress};
+use rustix::buffer::spare_capacity;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -126,11 +127,9 @@ impl PendingHandshake {
     }
 
     fn receive(&mut self) -> Result<bool, End> {
-        self.input.resize(INPUT_BYTES, 0);
-        let outcome = recv(&self.socket, &mut self.input[..], RecvFlags::DONTWAIT);
-        self.input.truncate(outcome.map_or(0, |(length, _)| length));
-        match outcome {
-            Ok((0, _)) => Err(End::Closed(None)),
+        self.input.reserve(INPUT_BYTES);
+        match recv(&self.socket, spare_capacity(&mut self.input), RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Err(End::Closed(None)),
             Ok(_) => Ok(true),
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
             Err(_) => Err(End::Closed(None)),

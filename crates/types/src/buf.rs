@@ -52,8 +52,10 @@ impl Buf {
         if self.len == len {
             return self;
         }
-        let mut longer = Buf::zeroed(len);
-        longer.as_mut_slice()[..self.len].copy_from_slice(self.as_slice());
+        let mut longer = Buf::for_overwrite(len);
+        let (bytes, rest) = longer.as_mut_slice().split_at_mut(self.len);
+        bytes.copy_from_slice(self.as_slice());
+        rest.fill(0);
         longer
     }
 
