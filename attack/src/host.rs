@@ -68,7 +68,10 @@ impl Host {
             fs::create_dir(folder.path().join(name)).map_err(|error| error.to_string())?;
         }
         let images = plan.device_bytes().into_iter().map(Image::new).collect();
-        let models = (0..).zip(&plan.vms).map(|(vm, plan)| Model::new(vm, plan.disk_bytes / SECTOR_BYTES));
+        let models = (0..).zip(&plan.vms).map(|(vm, plan)| {
+            let model = Model::new(vm, plan.disk_bytes / SECTOR_BYTES);
+            if plan.is_ordered { model.in_order() } else { model }
+        });
         let start = Start { images, state: Arc::default(), models: models.collect() };
         let state_dir = folder.path().join("state");
         let world = Arc::new(World::new(start, &state_dir, plan.seed));
@@ -77,7 +80,38 @@ impl Host {
         (0..plan.device_bytes().len()).try_for_each(|number| host.mount(number))?;
         host.configure(plan)?;
         host.format()?;
+        host.make_redo_logs()?;
         Ok(host)
+    }
+
+    /// Devices are files that are there already, and a daemon makes the redo logs of new VMs: the first one makes them elsewhere, and
+    /// they come to their devices.
+    fn make_redo_logs(&self) -> Result<(), String> {
+        let path = |number: usize| self.path(&format!("redo-{number}"));
+        if self.plan.redo_logs().next().is_none() {
+            return Ok(());
+        }
+        let mut devices = self.devices.clone();
+        self.plan.redo_logs().for_each(|number| devices[number] = path(number));
+        let configuration = self.plan.configuration(self.folder.path(), &devices);
+        fs::write(self.path("host.toml"), configuration).map_err(|error| error.to_string())?;
+        self.serve()?.stop(true)?;
+        let mut start = self.as_it_is()?;
+        for number in self.plan.redo_logs() {
+            let bytes = fs::read(path(number)).map_err(|error| error.to_string())?;
+            if bytes.len() as u64 > start.images[number].size_bytes() {
+                return Err(format!("a redo log of {} bytes does not fit on its device", bytes.len()));
+            }
+            start.images[number].write_pages(&bytes);
+            fs::remove_file(path(number)).map_err(|error| error.to_string())?;
+        }
+        self.begin(start)?;
+        self.configure(&self.plan)
+    }
+
+    /// The path of a device.
+    pub fn device(&self, number: usize) -> String {
+        text(&self.devices[number])
     }
 
     /// The next daemons are configured so. Devices and VMs are those of the plan that the host was made with.

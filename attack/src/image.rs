@@ -93,6 +93,15 @@ impl Image {
         }
     }
 
+    /// Takes over a file's bytes from the beginning on. Where these are zeroes there are holes.
+    pub fn write_pages(&mut self, bytes: &[u8]) {
+        for (page, bytes) in (0..).zip(bytes.chunks(PAGE)) {
+            if bytes.iter().any(|byte| *byte != 0) {
+                self.write(page * PAGE_BYTES, &Data::Bytes(bytes.into()));
+            }
+        }
+    }
+
     /// The first byte from `offset` on that is allocated (`SEEK_DATA`).
     pub fn next_data(&self, offset: u64) -> Option<u64> {
         self.next(offset, true)

@@ -1,10 +1,11 @@
 //! What is done to one daemon: it is started on what it finds, everything is read and compared, guests ask, and it ends. It
 //! must not know what becomes of the log.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lode_types::Rng;
+use serde::Deserialize;
 
 use crate::client::{Client, Lost, PATIENCE};
 use crate::guest::{Connection, Disk, Habits};
@@ -16,6 +17,29 @@ use crate::world::{Counts, Faults};
 
 /// Exit code of `lode check`: copies of metadata are lost, or blocks that the disk has as well.
 const DAMAGE_THAT_COSTS_NOTHING: i32 = 3;
+
+/// How long after each other a daemon is asked how far disks are behind.
+const ASKED_EACH: Duration = Duration::from_millis(300);
+/// A daemon counts ticks of a second, which come late where the machine has something else to do.
+const LATE_S: u64 = 3;
+
+/// What is asked of `lode status --json`.
+#[derive(Deserialize)]
+struct Status {
+    vms: Vec<VmStatus>,
+}
+
+#[derive(Deserialize)]
+struct VmStatus {
+    name: String,
+    ordered: Option<OrderedStatus>,
+}
+
+#[derive(Deserialize)]
+struct OrderedStatus {
+    behind_s: u64,
+    is_of_before_start: bool,
+}
 
 /// What was found to be against the guarantees.
 pub type Complaints = Vec<String>;
@@ -120,7 +144,7 @@ impl<'a> Life<'a> {
         let disks = self.disks(nothing_fails, Habits::any(rng));
         let connections = self.connect(&disks, rng)?;
         self.host.world.set_faults(faults.clone());
-        let answered = AtomicU64::new(0);
+        let (answered, is_over) = (AtomicU64::new(0), &AtomicBool::new(false));
         let target = if end == End::Killed { u64::MAX } else { answers };
         let wrong: Complaints = std::thread::scope(|scope| {
             let answered = &answered;
@@ -128,6 +152,8 @@ impl<'a> Life<'a> {
             let threads: Vec<_> =
                 connections.into_iter().map(|connection| scope.spawn(move || spawn(connection))).collect();
             let meddling = self.meddle(rng);
+            let asking =
+                self.plan.redo_logs().next().map(|_| scope.spawn(|| self.ask_how_far_behind(is_over)));
             let mut hangs = Vec::new();
             if end == End::Killed {
                 let deadline = Instant::now() + PATIENCE;
@@ -143,13 +169,17 @@ impl<'a> Life<'a> {
                 hangs.extend(daemon.ended());
                 daemon.kill_now();
             }
-            let found: Complaints = threads
+            let mut found: Complaints = threads
                 .into_iter()
                 .flat_map(|thread| thread.join().unwrap_or_else(|_| panicked()))
                 .chain(hangs)
                 .collect();
             // It ends with the daemon, or with its work.
             meddling.into_iter().for_each(|mut child| drop(child.wait()));
+            is_over.store(true, Ordering::Relaxed);
+            if asking.is_some_and(|thread| thread.join().is_err()) {
+                found.extend(panicked());
+            }
             found
         });
         let ended = if end == End::Answered { daemon.ended() } else { None };
@@ -163,6 +193,25 @@ impl<'a> Life<'a> {
             return Ok(None);
         }
         Ok(Some(daemon))
+    }
+
+    /// Asks, until it is over, how far disks with ordered write-back are behind: from then on they are not further.
+    fn ask_how_far_behind(&self, is_over: &AtomicBool) {
+        let configuration = self.host.configuration();
+        while !is_over.load(Ordering::Relaxed) {
+            let asked = Instant::now();
+            // A daemon that dies, or has no time, says nothing.
+            let output = self.host.output(&["status", &configuration, "--json"]);
+            let status = output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok());
+            for vm in status.map_or_else(Vec::new, |status: Status| status.vms) {
+                let number = self.plan.vms.iter().position(|one| one.name == vm.name);
+                let (Some(number), Some(ordered)) = (number, vm.ordered) else { continue };
+                let age = Duration::from_secs(ordered.behind_s + LATE_S);
+                let since = asked.checked_sub(age).filter(|_| !ordered.is_of_before_start);
+                since.into_iter().for_each(|since| self.host.world.note_behind(number, since));
+            }
+            std::thread::sleep(ASKED_EACH);
+        }
     }
 
     fn connect<'d>(&self, disks: &'d [Disk<'d>], rng: &mut Rng) -> Result<Vec<Connection<'d>>, Complaints> {

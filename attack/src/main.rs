@@ -4,11 +4,13 @@
 mod client;
 mod fuse;
 mod guest;
+mod history;
 mod host;
 mod image;
 mod life;
 mod medium;
 mod model;
+mod order;
 mod plan;
 mod report;
 mod run;

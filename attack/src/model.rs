@@ -12,6 +12,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use crate::history::History;
 use crate::sector::{Value, WriteId, read_value};
 
 /// What a request does to its sectors.
@@ -27,6 +28,19 @@ pub enum Change {
     Seen(Value),
 }
 
+impl Change {
+    /// Whether a sector may hold this after the change, which write number `write` made.
+    pub fn allows(self, write: WriteId, value: Value) -> bool {
+        match (self, value) {
+            (Change::Data, Value::Of(found)) => found == write,
+            (Change::Zero | Change::Trim, Value::Zero) => true,
+            (Change::Trim, Value::Of(found)) => found < write,
+            (Change::Seen(seen), value) => seen == value,
+            _ => false,
+        }
+    }
+}
+
 /// One version of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
@@ -40,13 +54,7 @@ pub struct Version {
 
 impl Version {
     fn allows(&self, value: Value) -> bool {
-        match (self.change, value) {
-            (Change::Data, Value::Of(write)) => write == self.write,
-            (Change::Zero | Change::Trim, Value::Zero) => true,
-            (Change::Trim, Value::Of(write)) => write < self.write,
-            (Change::Seen(seen), value) => seen == value,
-            _ => false,
-        }
+        self.change.allows(self.write, value)
     }
 }
 
@@ -67,6 +75,8 @@ pub enum GuestEvent {
     FlushFailed { flush: u64 },
     /// Reads found these values in sectors that might have held others.
     Seen { values: Vec<(u64, Value)> },
+    /// The daemon said that the disk alone is of no earlier moment of its history.
+    Told { earliest: u64 },
     /// The daemon died and its host lives; `doubtful`: after a flush of a device had failed.
     Killed { doubtful: bool },
     /// The daemon ended in order.
@@ -87,6 +97,9 @@ pub struct Model {
     sectors: Vec<Sector>,
     next_write: WriteId,
     answers: u64,
+    /// What the disk alone may hold, where its write-back is ordered.
+    #[serde(default)]
+    history: Option<History>,
     /// Changes that are not answered.
     #[serde(skip)]
     open: HashMap<WriteId, Range<u64>>,
@@ -105,9 +118,21 @@ impl Model {
             sectors: vec![sector; sectors as usize],
             next_write: 1,
             answers: 0,
+            history: None,
             open: HashMap::new(),
             flushes: HashMap::new(),
         }
+    }
+
+    /// The same of a disk whose write-back is ordered.
+    pub fn in_order(self) -> Model {
+        let history = Some(History::new(self.sectors()));
+        Model { history, ..self }
+    }
+
+    /// What the disk alone may hold, where its write-back is ordered.
+    pub fn history(&self) -> Option<&History> {
+        self.history.as_ref()
     }
 
     /// How many sectors there are.
@@ -122,6 +147,9 @@ impl Model {
 
     /// Takes an event in.
     pub fn apply(&mut self, event: &GuestEvent) {
+        if let Some(history) = &mut self.history {
+            note_in(history, event);
+        }
         match event {
             GuestEvent::Submitted { write, sectors, change } => self.submit(*write, sectors, *change),
             GuestEvent::Acknowledged { write, durable, .. } => self.acknowledge(*write, *durable),
@@ -144,6 +172,7 @@ impl Model {
                 self.doubt();
             }
             GuestEvent::Seen { values } => values.iter().for_each(|&(sector, value)| self.see(sector, value)),
+            GuestEvent::Told { .. } => {}
             GuestEvent::Killed { doubtful } => {
                 if *doubtful {
                     self.doubt();
@@ -219,6 +248,9 @@ impl Model {
     pub fn after_power_cut(&self) -> Model {
         let mut model = self.clone();
         model.killed();
+        if let Some(history) = &mut model.history {
+            history.end();
+        }
         for sector in &mut model.sectors {
             sector.live = 0;
             if sector.versions.len() > 1 {
@@ -264,6 +296,23 @@ impl Model {
     /// Which VM it is.
     pub fn vm(&self) -> usize {
         self.vm
+    }
+}
+
+/// What an event says of the disk alone.
+fn note_in(history: &mut History, event: &GuestEvent) {
+    match event {
+        GuestEvent::Submitted { write, sectors, change } => history.submit(*write, sectors, *change),
+        GuestEvent::Acknowledged { write, .. } => history.acknowledge(*write),
+        GuestEvent::Failed { write, .. } => history.fail(*write),
+        GuestEvent::Seen { values } => {
+            values.iter().for_each(|&(sector, value)| history.found(sector, value));
+        }
+        GuestEvent::Told { earliest } => history.told(*earliest),
+        GuestEvent::Killed { .. } | GuestEvent::Stopped => history.end(),
+        GuestEvent::FlushSent { .. }
+        | GuestEvent::FlushAcknowledged { .. }
+        | GuestEvent::FlushFailed { .. } => {}
     }
 }
 

@@ -11,6 +11,16 @@ const MIB: u64 = 1 << 20;
 const LABEL_BYTES: u64 = MIB;
 /// Which of a seed's numbers say whether the cache is on a pair.
 const PAIR_PART: u64 = 1000;
+/// Which of a seed's numbers say whose write-back is ordered.
+const ORDERED_PART: u64 = 1001;
+/// Bytes of a device for a redo log, which takes less.
+const REDO_BYTES: u64 = 24 * MIB;
+/// Disks that may be behind so far, and the smallest groups that there are, so that many of them end.
+const ORDERED: [&str; 3] = [
+    "{ ordered = true, group = \"1MiB\" }",
+    "{ ordered = true, group = \"1MiB\", max_lag = \"2s\" }",
+    "{ ordered = true, group = \"2MiB\", max_lag = \"never\" }",
+];
 
 /// What is asked of `lode schemes --json`.
 #[derive(Clone, Debug, Deserialize)]
@@ -52,6 +62,9 @@ pub struct VmPlan {
     ssd_bytes: u64,
     read_ssd_bytes: u64,
     writeback: String,
+    /// Its disk is written in the order of its flushes, by way of a redo log on a device of its own.
+    #[serde(default)]
+    pub is_ordered: bool,
 }
 
 /// The host.
@@ -94,9 +107,14 @@ impl Plan {
         if only.is_empty() {
             return Err(format!("There is no scheme '{}'; lode schemes lists them", scheme.unwrap_or("")));
         }
-        let vms: Vec<VmPlan> = (0..1 + rng.below(3))
+        let mut vms: Vec<VmPlan> = (0..1 + rng.below(3))
             .map(|number| VmPlan::new(number, only[rng.below(only.len() as u64) as usize], &mut rng))
             .collect();
+        // Of a seed all else is as it was before there were ordered write-back and pairs.
+        let mut order = Rng::part(seed, ORDERED_PART);
+        if order.chance(40) {
+            vms.iter_mut().filter(|vm| vm.ssd_bytes > 0).for_each(|vm| vm.order(&mut order));
+        }
         let has_read_ssd = vms.iter().any(|vm| vm.read_ssd_bytes > 0);
         // With large blocks a volume's reserve is so large that a small SSD would not do. One that has room to spare lends it to
         // volumes, and then places are hardly ever used again soon.
@@ -116,7 +134,6 @@ impl Plan {
             shards: 1 + rng.below(2),
             io: if rng.chance(75) { "auto" } else { "threads" }.to_owned(),
             keeps_records: rng.chance(80),
-            // Of a seed all else is as it was before there were pairs.
             is_pair: Rng::part(seed, PAIR_PART).chance(25),
         })
     }
@@ -135,13 +152,22 @@ impl Plan {
         }
     }
 
-    /// Sizes of the devices: the cache SSD, the disks, the read SSD if there is one, the other one of a pair if it is one.
+    /// The same, where all VMs that can have ordered write-back.
+    pub fn in_order(mut self) -> Plan {
+        let mut order = Rng::part(self.seed, ORDERED_PART);
+        self.vms.iter_mut().filter(|vm| vm.ssd_bytes > 0).for_each(|vm| vm.order(&mut order));
+        self
+    }
+
+    /// Sizes of the devices: the cache SSD, the disks, the read SSD if there is one, the other one of a pair if it is one, the redo
+    /// logs.
     pub fn device_bytes(&self) -> Vec<u64> {
         let disks = self.vms.iter().map(|vm| vm.disk_bytes);
         let read_ssd = (self.read_ssd_bytes > 0).then_some(self.read_ssd_bytes);
         let ssd_bytes = if self.is_pair { self.ssd_bytes + LABEL_BYTES } else { self.ssd_bytes };
         let mirror = self.is_pair.then_some(ssd_bytes);
-        [ssd_bytes].into_iter().chain(disks).chain(read_ssd).chain(mirror).collect()
+        let logs = self.vms.iter().filter(|vm| vm.is_ordered).map(|_| REDO_BYTES);
+        [ssd_bytes].into_iter().chain(disks).chain(read_ssd).chain(mirror).chain(logs).collect()
     }
 
     /// The number of the device that is a VM's disk.
@@ -159,9 +185,27 @@ impl Plan {
         self.is_pair.then(|| self.vms.len() + 1 + usize::from(self.read_ssd_bytes > 0))
     }
 
+    /// The number of the device with a VM's redo log, if its write-back is ordered.
+    pub fn redo_of(&self, vm: usize) -> Option<usize> {
+        let before = self.vms[..vm].iter().filter(|vm| vm.is_ordered).count();
+        let others = self.vms.len() + 1 + usize::from(self.read_ssd_bytes > 0) + usize::from(self.is_pair);
+        self.vms[vm].is_ordered.then_some(others + before)
+    }
+
+    /// The numbers of the devices with redo logs.
+    pub fn redo_logs(&self) -> impl Iterator<Item = usize> {
+        (0..self.vms.len()).filter_map(|vm| self.redo_of(vm))
+    }
+
+    /// The numbers of all SSDs, those of the cache and for reading.
+    pub fn ssds(&self) -> impl Iterator<Item = usize> {
+        [0].into_iter().chain(self.read_ssd()).chain(self.mirror())
+    }
+
     /// VMs and their schemes, for people.
     pub fn describe(&self) -> String {
-        let vms: Vec<&str> = self.vms.iter().map(|vm| vm.scheme.as_str()).collect();
+        let name = |vm: &VmPlan| vm.scheme.clone() + if vm.is_ordered { " in order" } else { "" };
+        let vms: Vec<String> = self.vms.iter().map(name).collect();
         let records = if self.keeps_records { "" } else { ", without records in memory" };
         let (ssd_mib, block) = (self.ssd_bytes / MIB, &self.block);
         let pair = if self.is_pair { "a pair of " } else { "" };
@@ -187,9 +231,11 @@ impl Plan {
         }
         for (number, vm) in self.vms.iter().enumerate() {
             let VmPlan { name, scheme, writeback, .. } = vm;
+            let redo = self.redo_of(number).map(|device| devices[device].display());
+            let redo = redo.map_or_else(String::new, |path| format!(", redo = \"{path}\""));
             text += &format!(
                 "\n[[vm]]\nname = \"{name}\"\n\
-                 backing = {{ path = \"{}\", sidecar = \"{folder}/state/{name}.sidecar\" }}\nscheme = \"{scheme}\"\nwriteback = {writeback}\n\
+                 backing = {{ path = \"{}\", sidecar = \"{folder}/state/{name}.sidecar\"{redo} }}\nscheme = \"{scheme}\"\nwriteback = {writeback}\n\
                  listen = [\"unix:{folder}/{name}.sock\"]\n",
                 devices[self.disk_of(number)].display()
             );
@@ -213,6 +259,12 @@ impl VmPlan {
             ssd_bytes: share("ssd", 2 + rng.below(4)),
             read_ssd_bytes: share("read-ssd", 2 + rng.below(4)),
             writeback: WRITE_BACK[rng.below(4) as usize].to_owned(),
+            is_ordered: false,
         }
+    }
+
+    fn order(&mut self, rng: &mut Rng) {
+        self.is_ordered = true;
+        ORDERED[rng.below(3) as usize].clone_into(&mut self.writeback);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::order::Tally;
 use crate::plan::Plan;
 use crate::run::Outcome;
 
@@ -44,6 +45,7 @@ impl Total {
         self.sum.errors += errors;
         self.sum.volatile_writes += volatile_writes;
         self.sum.answers += answers;
+        self.sum.order.add(&outcome.order);
         self.found.extend(found.as_ref().map(|found| {
             let first = found.complaints.first().map_or("", String::as_str);
             format!("seed {}, {}: {first}", plan.seed, found.moment)
@@ -79,6 +81,12 @@ impl fmt::Display for Total {
              {flushes_among_writes} flushes while a write was under way",
             self.runs,
             *volatile_writes as f64 / (*states).max(1) as f64,
+        )?;
+        let Tally { disks, cut_short, behind, bounded, blocks } = &self.sum.order;
+        writeln!(
+            f,
+            "{disks} disks with ordered write-back looked at without their SSDs ({cut_short} after a power cut while they were recovered): \
+             {behind} were of before, {bounded} of them known to be of no earlier than a daemon had said; redo logs held {blocks} blocks"
         )?;
         for (scheme, states) in &self.states_of {
             writeln!(f, "  {scheme:<20} {states:>7} crash states")?;

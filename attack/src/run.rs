@@ -7,6 +7,7 @@ use lode_types::Rng;
 
 use crate::host::Host;
 use crate::life::{Complaints, End, Life};
+use crate::order::{Order, Tally, Trouble};
 use crate::plan::{Plan, Scheme};
 use crate::tape::{Start, Tape};
 use crate::world::{Counts, Faults};
@@ -41,6 +42,8 @@ pub enum Liars {
     Ssd,
     /// The disks.
     Disks,
+    /// The redo logs of disks with ordered write-back.
+    RedoLogs,
 }
 
 /// What a run did.
@@ -64,6 +67,8 @@ pub struct Outcome {
     pub flushes_among_writes: u64,
     /// Requests of guests that were answered.
     pub answers: u64,
+    /// Disks with ordered write-back, without the cache SSDs.
+    pub order: Tally,
     /// What was found to be wrong.
     pub found: Option<Found>,
 }
@@ -146,7 +151,14 @@ pub fn repeat(attack: &Attack, folder: &Path) -> Result<Complaints, String> {
     let plan = std::fs::read(folder.join("plan.json")).map_err(|error| error.to_string())?;
     let plan: Plan = serde_json::from_slice(&plan).map_err(|error| error.to_string())?;
     let host = Host::new(&plan, &attack.lode)?;
-    host.begin(Start::load(folder).map_err(|error| error.to_string())?)?;
+    let start = Start::load(folder).map_err(|error| error.to_string())?;
+    let order = Order { host: &host, plan: &plan };
+    match order.check(&start, &mut Rng::new(plan.seed), &mut Tally::default()) {
+        Ok(()) => {}
+        Err(Trouble::Wrong(complaints)) => return Ok(complaints),
+        Err(Trouble::Machine(what)) => return Err(what),
+    }
+    host.begin(start)?;
     let life = Life { host: &host, plan: &plan, schemes: &attack.schemes };
     Ok(life.start(true).err().unwrap_or_default())
 }
@@ -159,6 +171,9 @@ impl<'a> Run<'a> {
             let after_stop = self.live(number)?;
             let tape = self.life.host.world.end();
             self.outcome.flushes_among_writes += tape.flushes_among_writes();
+            if let Some(stopped) = &after_stop {
+                self.lose_ssds(&format!("life {number}, after its stop"), stopped)?;
+            }
             let left = self.crash_states(number, &tape)?;
             start = match after_stop {
                 Some(start) if self.rng.chance(50) => start,
@@ -174,7 +189,7 @@ impl<'a> Run<'a> {
         let flushes = self.rng.chance(75);
         let mut daemon = self.life.start(flushes).map_err(wrong(format!("life {number}, at its start")))?;
         for kill in 0..self.rng.below(4) {
-            let (answers, faults) = (30 + self.rng.below(1500), self.faults());
+            let (answers, faults) = (self.answers(30, 1500), self.faults());
             self.life
                 .work(daemon, &mut self.rng, answers, End::Killed, &faults)
                 .map_err(wrong(format!("life {number}, before kill {kill}, {faults:?}")))?;
@@ -192,7 +207,7 @@ impl<'a> Run<'a> {
                 .map_err(wrong(format!("life {number}, after kill {kill}, {faults:?}")))?;
             self.time()?;
         }
-        let (answers, faults) = (100 + self.rng.below(2000), self.faults());
+        let (answers, faults) = (self.answers(100, 2000), self.faults());
         let stops = faults.failing.is_empty() && self.rng.chance(30);
         let end = if stops { End::Answered } else { End::Killed };
         let ended = self.life.work(daemon, &mut self.rng, answers, end, &faults);
@@ -235,6 +250,7 @@ impl<'a> Run<'a> {
     /// Starts a daemon on a crash state, and in some cases cuts the power again while it recovers.
     fn crash_state(&mut self, name: &str, start: Start, nested: u64) -> Result<(), Stop> {
         self.time()?;
+        self.lose_ssds(name, &start)?;
         let host = self.life.host;
         host.begin(start.clone())?;
         host.world.set_faults(self.patient_faults());
@@ -253,6 +269,23 @@ impl<'a> Run<'a> {
         let start = player.after_power_cut(&mut self.rng).map_err(|error| error.to_string())?;
         let name = format!("{name}, then at event {moment} of {} of the recovery", tape.events.len());
         self.crash_state(&name, start, nested + 1)
+    }
+
+    /// Looks at what is left of disks with ordered write-back when all cache SSDs are lost.
+    fn lose_ssds(&mut self, name: &str, start: &Start) -> Result<(), Stop> {
+        let Life { host, plan, .. } = self.life;
+        if plan.redo_logs().next().is_none() {
+            return Ok(());
+        }
+        let order = Order { host, plan };
+        match order.check(start, &mut self.rng, &mut self.outcome.order) {
+            Ok(()) => Ok(()),
+            Err(Trouble::Machine(what)) => Err(Stop::Machine(what)),
+            Err(Trouble::Wrong(complaints)) => {
+                let name = format!("{name}, and all cache SSDs are lost");
+                Err(self.keep(&name, start, complaints))
+            }
+        }
     }
 
     /// Has a daemon take over what is there; in some cases after `lode check`, after a start among failing devices, or with another
@@ -291,6 +324,13 @@ impl<'a> Run<'a> {
         if (self.goes_on)() { Ok(()) } else { Err(Stop::Time) }
     }
 
+    /// How many requests a daemon is asked, at least `least`. Where disks are written in order guests wait for these, and a small
+    /// write may be four large ones of devices, all of which the log keeps.
+    fn answers(&mut self, least: u64, more: u64) -> u64 {
+        let is_ordered = self.life.plan.redo_logs().next().is_some();
+        least + self.rng.below(if is_ordered { more / 3 } else { more })
+    }
+
     /// Devices that take their time, in some cases, and lie if they are to.
     fn patient_faults(&mut self) -> Faults {
         let (delayed_percent, delay_us) =
@@ -299,6 +339,7 @@ impl<'a> Run<'a> {
             Liars::None => Vec::new(),
             Liars::Ssd => vec![0],
             Liars::Disks => (0..self.life.plan.vms.len()).map(|vm| self.life.plan.disk_of(vm)).collect(),
+            Liars::RedoLogs => self.life.plan.redo_logs().collect(),
         };
         Faults { delayed_percent, delay_us, liars, ..Faults::default() }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lode_types::Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::image::{Data, Image, PAGE_BYTES};
+use crate::image::{Image, PAGE_BYTES};
 use crate::medium::{DeviceEvent, Medium};
 use crate::model::{Change, GuestEvent, Model};
 use crate::state::StateFiles;
@@ -68,11 +68,7 @@ impl Start {
         for (number, &size) in saved.sizes.iter().enumerate() {
             let bytes = fs::read(folder.join(format!("device-{number}.img")))?;
             let mut image = Image::new(size);
-            for (page, bytes) in bytes.chunks(PAGE_BYTES as usize).enumerate() {
-                if bytes.iter().any(|byte| *byte != 0) {
-                    image.write(page as u64 * PAGE_BYTES, &Data::Bytes(bytes.into()));
-                }
-            }
+            image.write_pages(&bytes);
             images.push(image);
         }
         Ok(Start { images, state: Arc::new(saved.state), models: saved.models })

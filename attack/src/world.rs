@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lode_types::Rng;
 
@@ -93,6 +93,8 @@ struct Shared {
     next_id: u64,
     open_files: u64,
     has_failed_flush: bool,
+    /// Of each VM with ordered write-back, when its history came to a moment in this life.
+    moments: Vec<Vec<(Instant, u64)>>,
 }
 
 impl World {
@@ -109,6 +111,7 @@ impl World {
             next_id: 1,
             open_files: 0,
             has_failed_flush: false,
+            moments: Vec::new(),
         };
         World { shared: Mutex::new(shared), counts: Counts::default() }
     }
@@ -126,6 +129,7 @@ impl World {
         shared.faults = Faults::default();
         shared.events.clear();
         shared.has_failed_flush = false;
+        shared.moments.clear();
     }
 
     /// Ends this life: what happened in it.
@@ -303,6 +307,18 @@ impl World {
         wrong
     }
 
+    /// A daemon said that a disk alone lacks nothing that was written up to this time.
+    pub fn note_behind(&self, vm: usize, since: Instant) {
+        let shared = &mut *self.lock();
+        let moments = shared.moments.get(vm).map_or(&[][..], Vec::as_slice);
+        let at = moments.partition_point(|(time, _)| *time <= since);
+        // What was before this life nobody knows the time of.
+        if at > 0 {
+            let earliest = moments[at - 1].1;
+            shared.note(vm, GuestEvent::Told { earliest });
+        }
+    }
+
     /// The models as they are.
     pub fn models(&self) -> Vec<Model> {
         self.lock().models.clone()
@@ -312,6 +328,10 @@ impl World {
 impl Shared {
     fn note(&mut self, vm: usize, event: GuestEvent) {
         self.models[vm].apply(&event);
+        if let Some(history) = self.models[vm].history() {
+            self.moments.resize_with(self.models.len(), Vec::new);
+            self.moments[vm].push((Instant::now(), history.now()));
+        }
         self.events.push(TapeEntry::Guest(vm, event));
     }
 
