@@ -89,6 +89,11 @@ impl SimDisk {
         }
     }
 
+    /// Another device of zeroes that comes in the place of one: what is to fail is that place's, whichever device is there.
+    pub(crate) fn new_in_place_of(other: &SimDisk) -> SimDisk {
+        SimDisk { fail_nth: other.fail_nth, fail_after: other.fail_after, ..SimDisk::new(other.bytes) }
+    }
+
     /// The chunk of a byte, and its offset in it.
     fn position(offset_bytes: u64) -> (usize, usize) {
         ((offset_bytes / CHUNK_BYTES as u64) as usize, (offset_bytes % CHUNK_BYTES as u64) as usize)

@@ -7,13 +7,13 @@ use std::ops::Range;
 
 use lode_store::pair::{
     DeviceChange, Followers, Leg, MEMBERS, Pair, PairCommand, PairDevice, PairEnd, PairHealth, PairRead,
-    PairVolume, probe_pair,
+    PairVolume, erase_label, probe_pair, write_label,
 };
 use lode_store::{StoreError, SyncDevice};
 use lode_types::{BlockSize, Bufs, MediaError, Rng};
 
 use crate::disk::SimDisk;
-use crate::pair_resilver::{Came, Resilvering};
+use crate::pair_resilver::{Came, Resilvering, put_label};
 
 /// Ticks after which a member that does not answer is given up.
 const MOST_TICKS: u64 = 10;
@@ -204,6 +204,11 @@ impl SimPair {
                 self.change(|health| (health.in_sync[member], health.resilvering) = (true, None));
                 self.resilvering.counted(self.version);
             }
+            Came::OtherFailed(generation) => {
+                self.drop_member(1 - member);
+                self.known_generation = self.known_generation.max(Some(generation));
+                self.resilvered += 1;
+            }
             Came::Over(generation) => {
                 self.known_generation = self.known_generation.max(Some(generation));
                 self.resilvered += 1;
@@ -280,9 +285,8 @@ impl SimPair {
     /// one that was there goes there.
     pub(crate) fn replace_online(&mut self, first: &mut SimDisk, member: usize) {
         let disk = if member == 0 { first } else { &mut self.second };
-        let mut new = SimDisk::new(disk.size_bytes());
-        // What is to fail is the member's, whichever device that is.
-        new.fail_nth = disk.fail_nth.take();
+        let new = SimDisk::new_in_place_of(disk);
+        (disk.fail_nth, disk.fail_after) = (None, None);
         self.gone[member] = Some(std::mem::replace(disk, new));
         self.sends_to_gone[member] = true;
         self.replaced += 1;
@@ -304,27 +308,27 @@ impl SimPair {
         self.recording.is_some()
     }
 
-    /// The label that says who was dropped goes a step further: written, flushed, and remembered by the host.
-    pub(crate) fn record(&mut self, first: &mut SimDisk) {
+    /// The label that says who was dropped goes a step further: written, flushed, and remembered by the host. False: the last member
+    /// does not take it, and nothing is acknowledged any more.
+    pub(crate) fn record(&mut self, first: &mut SimDisk) -> bool {
+        let Some(recording) = self.recording else { return true };
         let member = self.labels.first_in_sync();
         let disk = if member == 0 { first } else { &mut self.second };
         let label = self.labels.label(member);
-        self.recording = match self.recording {
-            None => return,
-            Some(Recording::Begun) => {
-                disk.put(lode_format::DeviceLayout::superblock(label.copy()), &label.encode()[..]);
-                Some(Recording::Written)
-            }
-            Some(Recording::Written) => {
-                disk.settle(disk.flush_mark());
-                Some(Recording::Flushed)
-            }
-            Some(Recording::Flushed) => {
+        let step = match recording {
+            Recording::Begun => put_label(disk, &label).map(|()| Some(Recording::Written)),
+            Recording::Written => disk.flush().map(|()| Some(Recording::Flushed)),
+            Recording::Flushed => {
                 self.known_generation = self.known_generation.max(Some(label.generation));
                 self.change(|health| health.is_recorded = true);
-                None
+                Ok(None)
             }
         };
+        self.recording = step.unwrap_or(None);
+        if step.is_err() {
+            self.change(|health| health.is_lost = true);
+        }
+        step.is_ok()
     }
 
     /// The host goes down. A label on its way may have come as far as its device.
@@ -351,6 +355,37 @@ impl SimPair {
     pub fn replace(&mut self, first: &mut SimDisk, member: usize) {
         let disk = if member == 0 { first } else { &mut self.second };
         *disk = SimDisk::new(disk.size_bytes());
+    }
+
+    /// An operator takes a member out while nobody serves the pair.
+    ///
+    /// # Errors
+    /// When the other one does not have everything, or does not take what it is to say.
+    pub fn take_out(&mut self, first: &mut SimDisk, member: usize) -> Result<(), StoreError> {
+        let mut labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
+        labels[member] = None;
+        let said = Pair::of(labels, self.known_generation)?;
+        let mut devices = [Some(first), Some(&mut self.second)];
+        devices[member] = None;
+        let mut device = PairDevice::new(said, devices);
+        device.begin(&labels)?;
+        self.known_generation = Some(device.pair().generation);
+        Ok(())
+    }
+
+    /// An operator puts a new device in the place of a member that was taken out, while nobody serves the pair. The next start
+    /// resilvers it.
+    ///
+    /// # Errors
+    /// When labels do not say who is out, or the device does not take what it is to say.
+    pub fn put_in(&mut self, first: &mut SimDisk, member: usize) -> Result<(), StoreError> {
+        let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
+        let said = Pair::of([0, 1].map(|at| labels[at].filter(|_| at != member)), self.known_generation)?;
+        let disk = if member == 0 { first } else { &mut self.second };
+        *disk = SimDisk::new_in_place_of(disk);
+        let device_bytes = disk.size_bytes();
+        erase_label(disk)?;
+        write_label(disk, &PairLabel { device_bytes, ..said.label(member) })
     }
 
     /// After the next start a member that is missing or behind is resilvered.

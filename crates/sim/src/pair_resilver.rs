@@ -6,8 +6,12 @@ use std::ops::Range;
 use lode_format::{DeviceLayout, PAGE_BYTES, PairLabel};
 use lode_store::SyncDevice;
 use lode_store::pair::{Followers, MEMBERS, Pair, Resilver, read_part, write_part};
+use lode_types::MediaError;
 
 use crate::disk::SimDisk;
+
+/// Writes and flushes of [`begin_label`].
+const LABEL_STEPS: usize = 5;
 
 /// How far a resilver is.
 #[derive(Debug, Default)]
@@ -21,8 +25,8 @@ pub(crate) struct Resilvering {
 enum Step {
     #[default]
     Nothing,
-    /// The label that says that it lacks something.
-    Label(usize),
+    /// The label that says that it lacks something: so many writes and flushes of it are done.
+    Label(usize, usize),
     /// Nobody sends anything to the device that was there, as of this change of the pair.
     Replacing(u64),
     /// What was begun before this change ends; none yet.
@@ -46,8 +50,10 @@ pub(crate) enum Came {
     On,
     /// Everything goes to the member as well from now on.
     Begun,
-    /// It cannot be copied.
+    /// It cannot be written, or the other one cannot be read.
     Failed,
+    /// It has everything, and says so; the other one cannot say so with labels of this generation.
+    OtherFailed(u64),
     /// It has everything, and is waited for from now on.
     Counts,
     /// Labels of this generation say so.
@@ -62,7 +68,7 @@ impl Resilvering {
     }
 
     pub(crate) fn begin(&mut self, member: usize) {
-        self.step = Step::Label(member);
+        self.step = Step::Label(member, 0);
     }
 
     pub(crate) fn is_under_way(&self) -> bool {
@@ -93,9 +99,8 @@ impl Resilvering {
         let member = usize::from(labels.in_sync[0]);
         match std::mem::take(&mut self.step) {
             Step::Nothing => return Came::Waits,
-            Step::Label(member) => {
-                begin_label(disks[member], &labels.label(member));
-                self.step = Step::Replacing(version);
+            Step::Label(member, done) => {
+                return self.begin_label(disks[member], &labels.label(member), done, version);
             }
             Step::Replacing(before) if !followers.may_replace(before) => {
                 self.step = Step::Replacing(before);
@@ -134,9 +139,10 @@ impl Resilvering {
                 self.step = Step::Next;
             }
             Step::Flush => {
-                let disk = &mut *disks[member];
-                disk.settle(disk.flush_mark());
-                self.step = Step::Counted(None, labels.with(member, disk.size_bytes()), member);
+                if disks[member].flush().is_err() {
+                    return Came::Failed;
+                }
+                self.step = Step::Counted(None, labels.with(member, disks[member].size_bytes()), member);
                 return Came::Counts;
             }
             Step::Counted(since, said, member) => {
@@ -154,6 +160,16 @@ impl Resilvering {
         Came::On
     }
 
+    /// One write or flush of the label that says that it lacks something.
+    fn begin_label(&mut self, disk: &mut SimDisk, label: &PairLabel, done: usize, version: u64) -> Came {
+        if begin_label(disk, label, done).is_err() {
+            return Came::Failed;
+        }
+        let is_over = done == LABEL_STEPS - 1;
+        self.step = if is_over { Step::Replacing(version) } else { Step::Label(label.member, done + 1) };
+        Came::On
+    }
+
     /// One write or flush of the labels that say that it has everything: its own first.
     fn write_label(
         &mut self,
@@ -164,9 +180,11 @@ impl Resilvering {
     ) -> Came {
         let at = if done < 2 { member } else { 1 - member };
         let disk = &mut *disks[at];
-        match done % 2 {
-            0 => put_label(disk, &said.label(at)),
-            _ => disk.settle(disk.flush_mark()),
+        let taken = if done.is_multiple_of(2) { put_label(disk, &said.label(at)) } else { disk.flush() };
+        match taken {
+            Err(_) if at == member => return Came::Failed,
+            Err(_) => return Came::OtherFailed(said.generation),
+            Ok(()) => {}
         }
         if done == 3 {
             return Came::Over(said.generation);
@@ -176,14 +194,16 @@ impl Resilvering {
     }
 }
 
-/// Has a device say durably that it is a member, and nothing of before.
-fn begin_label(disk: &mut SimDisk, label: &PairLabel) {
-    (0..2).for_each(|copy| disk.put(DeviceLayout::superblock(copy), &[0; PAGE_BYTES]));
-    disk.settle(disk.flush_mark());
-    put_label(disk, &PairLabel { device_bytes: disk.size_bytes(), ..*label });
-    disk.settle(disk.flush_mark());
+/// One write or flush of the label of a device that is to be a member, and says nothing of before.
+fn begin_label(disk: &mut SimDisk, label: &PairLabel, done: usize) -> Result<(), MediaError> {
+    match done {
+        0 | 1 => disk.write(DeviceLayout::superblock(done as u8), &[0; PAGE_BYTES]),
+        3 => put_label(disk, &PairLabel { device_bytes: disk.size_bytes(), ..*label }),
+        _ => disk.flush(),
+    }
 }
 
-fn put_label(disk: &mut SimDisk, label: &PairLabel) {
-    disk.put(DeviceLayout::superblock(label.copy()), &label.encode()[..]);
+/// Writes a label, which no flush covers.
+pub(crate) fn put_label(disk: &mut SimDisk, label: &PairLabel) -> Result<(), MediaError> {
+    disk.write(DeviceLayout::superblock(label.copy()), &label.encode()[..])
 }

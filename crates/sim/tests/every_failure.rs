@@ -4,8 +4,7 @@
 //! then tried again if it has to be, and every block is what the guest wrote.
 //!
 //! [`OPERATIONS`] is what is covered, beside shares that change (`changes.rs`) and volumes that come, go and get other names (`membership.rs`).
-//! What is missing of a pair: labels, and the flush at the end of a resilver, are written by the simulator itself, where no command of
-//! theirs fails.
+//! Labels of a pair and what a resilver copies and flushes are writes, reads and flushes as all others.
 //!
 //! A test here that takes longer than [`MOST_SECONDS`] fails.
 
@@ -84,6 +83,10 @@ const OPERATIONS: &[Operation] = &[
     operation("scrub", &[Ssd, Backing], rotten, scrubs, nothing_more),
     operation("SSD taken out", &[Ssd, Second], dirty_pair, takes_out, nothing_more),
     operation("SSD replaced", &[Ssd, Second], dirty_pair, replaces, nothing_more),
+    operation("first SSD replaced", &[Ssd, Second], dirty_pair, replaces_first, nothing_more),
+    operation("SSD taken out offline", &[Ssd, Second], killed_pair, takes_out_offline, nothing_more),
+    operation("SSD replaced offline", &[Ssd, Second], killed_pair, replaces_offline, is_resilvered),
+    operation("SSD resilvered after a start", &[Ssd, Second], one_is_new, starts_and_resilvers, nothing_more),
 ];
 
 fn lru() -> Machine {
@@ -161,6 +164,13 @@ fn cut() -> Site {
 
 fn killed_pair() -> Site {
     down(site(paired()), false)
+}
+
+/// A new device is a member, and has nothing.
+fn one_is_new() -> Site {
+    let mut site = killed_pair();
+    assert!(replaces_offline(&mut site));
+    site
 }
 
 fn other_spec() -> VolumeSpec {
@@ -327,12 +337,48 @@ fn takes_out(site: &mut Site) -> bool {
 }
 
 fn replaces(site: &mut Site) -> bool {
-    site.world.take_member_out(1);
+    replaces_member(site, 1)
+}
+
+fn replaces_first(site: &mut Site) -> bool {
+    replaces_member(site, 0)
+}
+
+fn replaces_member(site: &mut Site, member: usize) -> bool {
+    site.world.take_member_out(member);
     site.world.settle();
     site.world.replace_member();
     rewrites(&mut site.world);
-    let is_over = |world: &World| world.pair.as_ref().is_some_and(|pair| pair.resilvered() > 0);
-    wait(&mut site.world, is_over)
+    wait(&mut site.world, has_resilvered)
+}
+
+fn has_resilvered(world: &World) -> bool {
+    world.pair.as_ref().is_some_and(|pair| pair.resilvered() > 0)
+}
+
+fn takes_out_offline(site: &mut Site) -> bool {
+    site.world.pair.as_mut().expect("a pair").take_out(&mut site.world.ssd, 1).is_ok()
+}
+
+fn replaces_offline(site: &mut Site) -> bool {
+    takes_out_offline(site)
+        && site.world.pair.as_mut().expect("a pair").put_in(&mut site.world.ssd, 1).is_ok()
+}
+
+fn starts_and_resilvers(site: &mut Site) -> bool {
+    if !starts(site) {
+        return false;
+    }
+    rewrites(&mut site.world);
+    wait(&mut site.world, has_resilvered)
+}
+
+/// A start resilvers the one that was put in.
+fn is_resilvered(site: &mut Site, done: bool) {
+    if done {
+        assert!(starts_and_resilvers(site), "the new SSD does not come to have everything");
+        site.world.go_down(true);
+    }
 }
 
 fn nothing_more(_: &mut Site, _: bool) {}

@@ -6,7 +6,7 @@ use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, run_each, seeds, write,
 };
-use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
+use lode_sim::{Access, Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 use lode_store::SyncDevice;
 
 fn paired(mut machine: Machine) -> Machine {
@@ -194,6 +194,30 @@ fn g7_an_ssd_that_was_missing_at_a_start_is_not_believed_when_it_comes_back() {
 }
 
 /// What a flush should have covered that failed can still be read, and a resilver that leaves it as it is has nothing of it that lasts.
+#[test]
+fn g7_a_label_is_durable_once_a_start_goes_by_it() {
+    for seed in 0..20 {
+        let machine = lru();
+        let mut world = World::new(machine.clone(), seed).unwrap();
+        write(&mut world, 0, BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.settle();
+        // The label that says who was dropped can be read and is not durable: the flush after it fails.
+        world.ssd.fail_nth = Some((Access::Flush, 0));
+        world.take_member_out(1);
+        world.settle();
+        assert_eq!(world.ssd.fail_nth, None, "it has failed");
+        world.go_down(false);
+        // A start goes by it, and what is written then is on the one SSD alone.
+        world.restart(machine.clone()).unwrap();
+        write(&mut world, 0, BLOCK, 2).unwrap();
+        flush(&mut world).unwrap();
+        world.go_down(true);
+        world.restart(machine).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert_eq!(read(&mut world, 0, BLOCK), Ok(pattern(2, BLOCK as usize)), "seed {seed}");
+    }
+}
+
 #[test]
 fn g9_a_resilver_writes_what_seems_to_be_there() {
     const BLOCKS: u64 = 240;

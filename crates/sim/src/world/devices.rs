@@ -250,7 +250,9 @@ impl World {
         let is_alone = self.due.is_empty() && self.held.is_empty();
         let Some(pair) = &mut self.pair else { return };
         while pair.is_recording() && (is_alone || self.rng.chance(CHANCE)) {
-            pair.record(&mut self.ssd);
+            if !pair.record(&mut self.ssd) {
+                self.engine.device_failed(DeviceId::Ssd);
+            }
         }
         if pair.has_news() && (is_alone || self.rng.chance(CHANCE)) {
             pair.follow();

@@ -2,7 +2,7 @@
 //! but for the pages of metadata, which show whether they are whole.
 
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
-use lode_types::{BlockSize, MediaError};
+use lode_types::{BlockSize, MediaError, planted};
 
 use super::members::{Pair, erase_label, write_label};
 use super::{MEMBERS, other};
@@ -63,8 +63,9 @@ impl<D: SyncDevice> PairDevice<D> {
     }
 
     /// Says durably that a member is missing, if the labels that were found do not, before anything is written that it lacks, and
-    /// brings labels up to the newest one: alone, a member with an older one would not be believed. Then makes what describes the
-    /// cache the same on both members: of writes before a power cut each of them may have got others.
+    /// brings labels up to the newest one: alone, a member with an older one would not be believed. The newest one is written again as well:
+    /// that it can be read does not say that it is durable, because the flush after it may have failed. Then makes what describes
+    /// the cache the same on both members: of writes before a power cut each of them may have got others.
     ///
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when no member can be written.
@@ -75,7 +76,8 @@ impl<D: SyncDevice> PairDevice<D> {
         }
         let newest = self.pair.generation;
         let is_older = |label: &Option<PairLabel>| label.is_none_or(|label| label.generation < newest);
-        for member in (0..MEMBERS).filter(|&member| is_older(&labels[member])) {
+        let is_written = |member: usize| is_older(&labels[member]) || !planted("pair-label-believed");
+        for member in (0..MEMBERS).filter(|&member| is_written(member)) {
             if let Err(error) = self.write_label_of(member) {
                 match self.pair.in_sync[other(member)] {
                     true => self.record(self.pair.without(member))?,
