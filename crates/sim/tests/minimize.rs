@@ -9,7 +9,9 @@ use lode_sim::{Changing, Crash, Part, Plan, attack_host, attack_plans, run_toget
 const HOSTS: usize = 3;
 /// What may be left of one: runs, and requests of each.
 const MOST_ROUNDS: u32 = 2;
-const MOST_REQUESTS: u32 = 40;
+const MOST_REQUESTS: u32 = 4;
+/// So many times fewer requests than the whole host has at most.
+const LEAST_SHRINKAGE: u64 = 100;
 
 /// The value of a variable in a command.
 fn value(command: &str, name: &str) -> Option<String> {
@@ -19,6 +21,47 @@ fn value(command: &str, name: &str) -> Option<String> {
 
 fn fails(plans: &[Plan]) -> bool {
     !catch_unwind(AssertUnwindSafe(|| run_together(plans))).is_ok_and(|outcome| outcome.is_ok())
+}
+
+/// Requests of all volumes in all runs, at most.
+fn requests(plans: &[Plan]) -> u64 {
+    plans.iter().map(|plan| u64::from(plan.rounds) * u64::from(plan.requests)).sum()
+}
+
+/// What a host may be without.
+fn names() -> Vec<String> {
+    let said = Part::of(|asked| (asked == "LODE_SIM_WITHOUT").then(|| "?".to_owned())).expect_err("no name");
+    let (_, names) = said.split_once("but ").expect("the names");
+    names.split(", ").map(str::to_owned).collect()
+}
+
+fn part_without(name: &str) -> Part {
+    Part::of(|asked| (asked == "LODE_SIM_WITHOUT").then(|| name.to_owned())).expect("a name")
+}
+
+/// What may happen in a host, of all that a host may be without.
+fn may_happen(plans: &[Plan]) -> Vec<String> {
+    let changes = |name: &String| format!("{:?}", part_without(name).of_host(plans)) != format!("{plans:?}");
+    names().into_iter().filter(changes).collect()
+}
+
+/// What is left of a host is a small part of it, in each respect.
+fn assert_smaller(left: &[Plan], host: &[Plan], command: &str) {
+    let (few, many) = (requests(left), requests(host));
+    assert!(few * LEAST_SHRINKAGE <= many, "{few} requests of {many}: {command}");
+    let (now, before) = (may_happen(left), may_happen(host));
+    assert!(now.iter().all(|name| before.contains(name)), "{now:?} of {before:?}");
+    assert!(now.len() * 3 <= before.len(), "{now:?} of {before:?}: {command}");
+    let most = |plans: &[Plan], of: fn(&Plan) -> u64| plans.iter().map(of).max().unwrap_or(0);
+    // What is left is needed, each of it.
+    for name in &now {
+        assert!(!fails(&part_without(name).of_host(left)), "it fails without {name} as well: {command}");
+    }
+    for of in [(|plan| plan.depth as u64) as fn(&Plan) -> u64, |plan| plan.longest_sectors] {
+        let (now, before) = (most(left, of), most(host, of));
+        assert!(now < before || before == 1, "{now} of {before}: {command}");
+    }
+    println!("    {few} requests of {many}, {now:?} of {before:?}");
 }
 
 #[test]
@@ -39,6 +82,7 @@ fn a_host_that_fails_is_minimized_and_fails_as_the_command_says() {
         println!("{command}");
         assert!(fails(&left), "it does not fail: {command}");
         assert_eq!(left.len(), 1, "one volume is left");
+        assert_smaller(&left, &host, command);
         assert!(left[0].rounds <= MOST_ROUNDS && left[0].requests <= MOST_REQUESTS, "{command}");
         found += 1;
         if found == HOSTS {
