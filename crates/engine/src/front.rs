@@ -285,12 +285,9 @@ impl Front {
         }
     }
 
-    /// What one that is decided now has waited for, if it waited.
+    /// What one that is decided now has waited for since nothing that came before it was in its way, if it waited.
     pub(crate) fn held_by(&self, taken: &Taken) -> WaitedFor {
-        match taken.was_behind() {
-            true => WaitedFor::Order,
-            false => self.held_by[Kind::of(&taken.request().op) as usize],
-        }
+        self.held_by[Kind::of(&taken.request().op) as usize]
     }
 
     /// Of what kind the next request is that need not wait, and what reads will then have taken before what waits for room.
@@ -316,8 +313,8 @@ impl Front {
 
     /// A piece of a request was decided, or what was left of it refused: its rest, which may be empty, has its turn after all
     /// that wait by now.
-    pub(crate) fn decided(&mut self, taken: Taken) {
-        self.queue.decided(taken);
+    pub(crate) fn decided(&mut self, taken: Taken, now_ns: u64) {
+        self.queue.decided(taken, now_ns);
     }
 
     /// Whether a request waits for room, or for what is dirty to become less. When there will be no room, it waits no longer

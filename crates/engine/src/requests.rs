@@ -115,10 +115,15 @@ impl Requests {
 
     /// What a request waited for until now is this.
     pub(crate) fn waited(&mut self, request: usize, cause: WaitedFor) {
+        self.waited_until(request, cause, self.now_ns);
+    }
+
+    /// What a request waited for until then is this.
+    pub(crate) fn waited_until(&mut self, request: usize, cause: WaitedFor, until_ns: u64) {
         let Pending { waits, waited_ns, .. } = &mut self.pending[request];
-        if *waited_ns < self.now_ns {
-            waits.add(cause, *waited_ns, self.now_ns);
-            *waited_ns = self.now_ns;
+        if *waited_ns < until_ns {
+            waits.add(cause, *waited_ns, until_ns);
+            *waited_ns = until_ns;
         }
     }
 
@@ -292,9 +297,15 @@ impl Requests {
 
     /// Nothing will become durable any more: whoever waits for it is told.
     pub(crate) fn end_durability(&mut self) {
-        let waiters: Vec<usize> = self.waiters.drain(..).map(|waiter| waiter.request).collect();
-        let keepers: Vec<usize> = self.keepers.drain(..).map(|(_, request)| request).collect();
-        for request in waiters.into_iter().chain(keepers) {
+        let of_waiter = |waiter: Waiter| match waiter.is_recorded {
+            true => (waiter.request, WaitedFor::BackingFlush),
+            false => (waiter.request, WaitedFor::Journal),
+        };
+        let waiters: Vec<_> = self.waiters.drain(..).map(of_waiter).collect();
+        let keepers: Vec<_> =
+            self.keepers.drain(..).map(|(_, request)| (request, WaitedFor::Journal)).collect();
+        for (request, cause) in waiters.into_iter().chain(keepers) {
+            self.waited(request, cause);
             self.fail(request, GuestError::Io);
             self.answer(request);
         }

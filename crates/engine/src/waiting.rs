@@ -55,8 +55,8 @@ pub(crate) struct Waiting {
     key: Option<usize>,
     /// When it came, on the engine's clock.
     since_ns: u64,
-    /// When it came there were earlier ones that have to do with its blocks.
-    was_behind: bool,
+    /// Until when earlier ones that have to do with its blocks waited as well; when it came, if there were none.
+    behind_until_ns: u64,
 }
 
 impl Waiting {
@@ -135,9 +135,9 @@ impl Taken {
         self.waiting.since_ns
     }
 
-    /// Whether all that it has waited for is earlier ones that have to do with its blocks.
-    pub(crate) fn was_behind(&self) -> bool {
-        self.waiting.was_behind && self.waiting.key.is_none()
+    /// Until when it waited for earlier ones that have to do with its blocks; when it came, if there were none.
+    pub(crate) fn behind_until_ns(&self) -> u64 {
+        self.waiting.behind_until_ns
     }
 
     /// What is decided next of it.
@@ -196,14 +196,13 @@ impl Queue {
         let (offset, length) = request.op.range();
         let kind = Kind::of(&request.op);
         let rest = offset..offset + length;
-        let waiting = Waiting { request, rest, key: None, since_ns: now_ns, was_behind: false };
+        let waiting = Waiting { request, rest, key: None, since_ns: now_ns, behind_until_ns: now_ns };
         let blocks = waiting.blocks(self.size);
         let mut entry = Entry { kind, blocks, arrived: self.next, behind: 0, waiting: Some(waiting) };
         self.next += 1;
         let earlier = self.entries.iter();
         entry.behind = earlier.filter(|(_, earlier)| earlier.holds_up(&earlier.blocks, &entry)).count();
         let (arrived, is_ready) = (entry.arrived, entry.behind == 0);
-        entry.waiting.iter_mut().for_each(|waiting| waiting.was_behind = !is_ready);
         let id = self.entries.insert(entry);
         if is_ready {
             self.ready[kind as usize].push_back((arrived, id));
@@ -233,13 +232,13 @@ impl Queue {
         Some(Taken { id, waiting })
     }
 
-    /// A piece was decided, and this is left; an empty rest: it waits no longer. Those that waited for what was decided no
+    /// A piece was decided now, and this is left; an empty rest: it waits no longer. Those that waited for what was decided no
     /// longer do.
-    pub(crate) fn decided(&mut self, taken: Taken) {
+    pub(crate) fn decided(&mut self, taken: Taken, now_ns: u64) {
         let Taken { id, waiting } = taken;
         let rest = waiting.blocks(self.size);
         if self.entries.len() > 1 {
-            self.let_pass(id, &rest);
+            self.let_pass(id, &rest, now_ns);
         }
         if rest.is_empty() {
             self.entries.remove(id);
@@ -253,7 +252,7 @@ impl Queue {
     }
 
     /// Those that only wait for blocks of this one that are not in `rest` are ready as far as it is concerned.
-    fn let_pass(&mut self, id: usize, rest: &Range<BlockNo>) {
+    fn let_pass(&mut self, id: usize, rest: &Range<BlockNo>, now_ns: u64) {
         let Entry { kind, ref blocks, arrived, .. } = self.entries[id];
         let decided = Entry { kind, blocks: blocks.clone(), arrived, behind: 0, waiting: None };
         for (later_id, later) in &mut self.entries {
@@ -262,6 +261,7 @@ impl Queue {
             }
             later.behind.count_down();
             if later.behind == 0 {
+                later.waiting.iter_mut().for_each(|waiting| waiting.behind_until_ns = now_ns);
                 let ready = &mut self.ready[later.kind as usize];
                 let at = ready.partition_point(|&(turn, _)| turn < later.arrived);
                 ready.insert(at, (later.arrived, later_id));
@@ -272,7 +272,7 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use lode_types::Rng;
+    use lode_types::{Buf, Rng};
 
     use super::*;
 
@@ -336,6 +336,28 @@ mod tests {
         }
     }
 
+    /// What a request waits for after those that came before it is not that they did.
+    #[test]
+    fn it_is_known_until_when_earlier_ones_were_in_the_way() {
+        let mut queue = Queue::new(BlockSize::KIB_4);
+        let read = |block: u64| GuestOp::Read { offset_bytes: block * BLOCK, length_bytes: BLOCK };
+        let write = GuestOp::write(0, Buf::zeroed(2 * BLOCK as usize), false);
+        for (token, op, now_ns) in [(1, write, 10), (2, read(0), 20), (3, read(1), 30), (4, read(9), 40)] {
+            queue.push(GuestRequest { token, op, now_ns: 0 }, now_ns);
+        }
+        let mut first = queue.take(Kind::Write).unwrap();
+        assert_eq!(first.behind_until_ns(), 10);
+        first.waiting.rest.start = BLOCK;
+        queue.decided(first, 100);
+        let mut rest = queue.take(Kind::Write).unwrap();
+        rest.give_up_rest();
+        queue.decided(rest, 200);
+        let known: Vec<_> = std::iter::from_fn(|| queue.take(Kind::Read))
+            .map(|taken| (taken.request().token, taken.since_ns(), taken.behind_until_ns()))
+            .collect();
+        assert_eq!(known, [(2, 20, 100), (3, 30, 200), (4, 40, 40)]);
+    }
+
     #[test]
     fn g1_order_of_arrival_by_block_as_a_list_says() {
         for seed in 0..200 {
@@ -362,7 +384,7 @@ mod tests {
                             oracle.0[at].turn = numbers.next().unwrap();
                         }
                     }
-                    queue.decided(taken);
+                    queue.decided(taken, 0);
                 }
                 let heads: Vec<_> = queue.heads().map(|(kind, next)| (kind, next.request.token)).collect();
                 assert_eq!(heads, oracle.heads(), "seed {seed}");

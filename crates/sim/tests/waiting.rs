@@ -1,7 +1,7 @@
 //! What a request that waits holds up, and what it does not: guarantee 1 of `docs/design.md`, and that neither a long trim or
 //! zeroing nor a throttled write keeps a volume from serving others.
 
-use lode_engine::{Buf, GuestOp, GuestRequest, Served, WriteBackLimits};
+use lode_engine::{Buf, GuestOp, GuestRequest, Served, WaitedFor, WriteBackLimits};
 use lode_policy::Quota;
 use lode_sim::World;
 use lode_sim::scenario::{BLOCK, VOLUME_BYTES, machine, pattern, read, write};
@@ -145,4 +145,55 @@ fn reads_without_end_do_not_starve_a_write_that_waits_for_room() {
         }
     }
     assert!((16..=4 * 20 + 60).contains(&before_the_writes), "{before_the_writes} reads came before");
+}
+
+/// A write that comes behind another one to its block, and then waits because too much is dirty, has waited for both.
+#[test]
+fn what_a_write_waits_for_after_earlier_ones_is_not_counted_as_them() {
+    let limits =
+        WriteBackLimits { dirty_limit_blocks: 20, dirty_max_blocks: 40, age_ticks: None, idle_ticks: None };
+    let mut machine = machine("etica", &["promotion_interval=10", "assoc=8"], Quota::new(20, 120));
+    machine.config.write_back = Some(limits);
+    let mut world = World::new(machine, 1).unwrap();
+    // Each block twice, so that half of the writes come behind one that waits.
+    (0..400).for_each(|token| submit(&mut world, token, write_of(token / 2, 1)));
+    let mut both = 0;
+    let mut answered = 0;
+    while answered < 400 {
+        assert!(world.step_or_tick());
+        for event in world.take_events() {
+            answered += 1;
+            let waited = |cause| event.waits.ns(cause) > 0;
+            let is_first = event.token % 2 == 0;
+            assert!(!is_first || !waited(WaitedFor::Order), "write {}: {:?}", event.token, event.waits);
+            both += u32::from(waited(WaitedFor::Order) && waited(WaitedFor::DirtyLimit));
+        }
+    }
+    assert!(both > 0, "no write waited for an earlier one and then for dirty blocks to become fewer");
+}
+
+/// Requests that are refused after they waited say what for.
+#[test]
+fn refused_requests_say_what_they_waited_for() {
+    let limits =
+        WriteBackLimits { dirty_limit_blocks: 20, dirty_max_blocks: 40, age_ticks: None, idle_ticks: None };
+    let mut machine = machine("etica", &["promotion_interval=10", "assoc=8"], Quota::new(20, 120));
+    machine.config.write_back = Some(limits);
+    let mut world = World::new(machine, 1).unwrap();
+    (0..400).for_each(|token| submit(&mut world, token, write_of(token, 1)));
+    let mut refused = 0;
+    let mut answered = 0;
+    while answered < 400 {
+        world.faults.ssd_gone = answered > 100;
+        assert!(world.step_or_tick());
+        for event in world.take_events() {
+            answered += 1;
+            let waited_ns: u64 = WaitedFor::ALL.iter().map(|&cause| event.waits.ns(cause)).sum();
+            if event.result.is_err() {
+                refused += 1;
+                assert!(waited_ns > 0, "write {} was refused: {:?}", event.token, event.waits);
+            }
+        }
+    }
+    assert!(refused > 20, "{refused} writes were refused");
 }

@@ -11,6 +11,7 @@ use crate::flight::{AccessKind, BlockAccess, BlockOp, Flight, PartEnd, RequestSl
 use crate::front::{Admission, Decided};
 use crate::guest::{GuestError, GuestOp, Served};
 use crate::waiting::Taken;
+use crate::waits::WaitedFor;
 
 /// Nothing had to be done for it.
 const AT_ONCE: PartEnd = PartEnd::Served(Served::Dram);
@@ -23,15 +24,11 @@ impl Engine {
             return false;
         }
         if let Some((mut refused, error)) = self.front.next_refused(self.health.is_well()) {
-            match refused.key() {
-                None => self.requests.refuse(refused.request().token, error),
-                Some(key) => {
-                    self.requests.fail(key, error);
-                    self.end_part(key, AT_ONCE);
-                }
-            }
+            let key = self.admit(&mut refused);
+            self.requests.fail(key, error);
+            self.end_part(key, AT_ONCE);
             refused.give_up_rest();
-            self.front.decided(refused);
+            self.front.decided(refused, self.requests.now_ns());
             return true;
         }
         let now = self.admission();
@@ -68,14 +65,12 @@ impl Engine {
     /// Decides the next piece of a request.
     fn decide(&mut self, mut next: Taken) {
         let piece = next.next_piece(self.config.block);
-        let held_by = self.front.held_by(&next);
-        let key = next.key().unwrap_or_else(|| self.begin_request(&mut next, piece.start));
-        self.requests.waited(key, held_by);
+        let key = self.admit(&mut next);
         self.decide_piece(key, &next.request().op, &piece);
         next.piece_decided(key, piece.end);
         let (is_last, is_access, now_ns) =
             (next.is_over(), next.request().is_access(), next.request().now_ns);
-        self.front.decided(next);
+        self.front.decided(next, self.requests.now_ns());
         if !is_last {
             return;
         }
@@ -86,8 +81,24 @@ impl Engine {
         }
     }
 
+    /// The request under way of which a piece is about to be decided, or refused, with what it has waited for until now.
+    fn admit(&mut self, next: &mut Taken) -> usize {
+        let held_by = self.front.held_by(next);
+        let key = match next.key() {
+            Some(key) => key,
+            None => {
+                let key = self.begin_request(next);
+                self.requests.waited_until(key, WaitedFor::Order, next.behind_until_ns());
+                key
+            }
+        };
+        self.requests.waited(key, held_by);
+        key
+    }
+
     /// Notes a request whose first piece is about to be decided. It counts as a part of its own until the last one is.
-    fn begin_request(&mut self, next: &mut Taken, start: u64) -> usize {
+    fn begin_request(&mut self, next: &mut Taken) -> usize {
+        let (start, _) = next.request().op.range();
         let block = self.config.block;
         let (data, durable) = match next.request().op {
             GuestOp::Read { offset_bytes, length_bytes } => {
