@@ -18,7 +18,8 @@ use crate::table::ENTRIES_PER_PAGE;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Number of a block slot on the device: extent number times slots per extent plus place in the extent.
+/// Number of a block slot on the device: extent number times slots per extent plus the slot in the extent. What is a slot on the
+/// device is a place of the volume that has the extent, which numbers its places by themselves.
 pub type SlotNo = u32;
 
 /// How one extent is divided. The same for every extent of a device.

@@ -15,7 +15,7 @@ pub(crate) struct Circulation {
     parked: FreePlaces,
     /// How many of those are of extents that do not retire.
     held_back: u32,
-    slots_per_extent: u32,
+    places_per_extent: u32,
     /// For each extent the places that are handed out or hold something.
     used: Vec<u32>,
     /// Extents whose places are handed out; the others retire.
@@ -27,17 +27,19 @@ impl Circulation {
     pub(crate) fn new(
         places: Place,
         in_use: impl Iterator<Item = Place>,
-        slots: u32,
+        places_per_extent: u32,
         most: u64,
     ) -> Circulation {
-        let slots = slots.max(1);
-        let (mut free, mut parked) =
-            (FreePlaces::none_of(places as usize, slots), FreePlaces::none_of(places as usize, slots));
+        let places_per_extent = places_per_extent.max(1);
+        let (mut free, mut parked) = (
+            FreePlaces::none_of(places as usize, places_per_extent),
+            FreePlaces::none_of(places as usize, places_per_extent),
+        );
         free.insert_all(0..places);
-        let mut used = vec![0; places.div_ceil(slots) as usize];
+        let mut used = vec![0; places.div_ceil(places_per_extent) as usize];
         for place in in_use {
             free.remove(place);
-            used[(place / slots) as usize] += 1;
+            used[(place / places_per_extent) as usize] += 1;
         }
         let held: u32 = used.iter().sum();
         let usable = most.saturating_sub(held.into());
@@ -46,7 +48,7 @@ impl Circulation {
             free.move_to(&mut parked, first_left..places);
         }
         let (extents, held_back) = (used.len() as u32, parked.len());
-        Circulation { free, parked, held_back, slots_per_extent: slots, used, extents }
+        Circulation { free, parked, held_back, places_per_extent, used, extents }
     }
 
     /// Places that can be taken.
@@ -62,13 +64,13 @@ impl Circulation {
     /// Takes one of them.
     pub(crate) fn take(&mut self) -> Place {
         let place = self.free.take().expect("a free place was seen");
-        self.used[(place / self.slots_per_extent) as usize] += 1;
+        self.used[(place / self.places_per_extent) as usize] += 1;
         place
     }
 
     /// A place is used no more, and `again` later or never.
     pub(crate) fn release(&mut self, place: Place, again: bool) {
-        self.used[(place / self.slots_per_extent) as usize] -= 1;
+        self.used[(place / self.places_per_extent) as usize] -= 1;
         match again {
             false => {}
             true if place < self.end() => self.free.insert(place),
@@ -88,7 +90,7 @@ impl Circulation {
 
     /// The first place that is not handed out because its extent retires, or the end of all places.
     pub(crate) fn end(&self) -> Place {
-        self.extents * self.slots_per_extent
+        self.extents * self.places_per_extent
     }
 
     /// Places of the extents that stay, as far as they are handed out.
@@ -97,7 +99,7 @@ impl Circulation {
     }
 
     fn places_of(&self, extents: Range<u32>) -> Range<Place> {
-        extents.start * self.slots_per_extent..extents.end * self.slots_per_extent
+        extents.start * self.places_per_extent..extents.end * self.places_per_extent
     }
 
     /// Hands out all places of so many extents from now on.
@@ -144,7 +146,7 @@ impl Circulation {
         assert!(count <= self.empty_extents(), "an extent that is given up holds nothing");
         let left = self.all_extents() - count;
         let gone = self.places_of(left..self.all_extents());
-        let mut none = FreePlaces::none_of(gone.end as usize, self.slots_per_extent);
+        let mut none = FreePlaces::none_of(gone.end as usize, self.places_per_extent);
         self.parked.move_to(&mut none, gone);
         self.set_extents(left);
     }
@@ -160,7 +162,7 @@ impl Circulation {
     }
 
     fn set_extents(&mut self, extents: u32) {
-        let places = (extents * self.slots_per_extent) as usize;
+        let places = (extents * self.places_per_extent) as usize;
         self.used.resize(extents as usize, 0);
         self.used.shrink_to_fit();
         self.free.set_places(places);
@@ -186,9 +188,9 @@ fn first_beyond(free: &FreePlaces, places: Place, count: u32) -> Place {
 mod tests {
     use super::*;
 
-    fn circulation(is_free: Vec<bool>, slots: u32, most: u64) -> Circulation {
+    fn circulation(is_free: Vec<bool>, places_per_extent: u32, most: u64) -> Circulation {
         let in_use = (0..).zip(&is_free).filter(|(_, is_free)| !**is_free).map(|(place, _)| place);
-        Circulation::new(is_free.len() as Place, in_use, slots, most)
+        Circulation::new(is_free.len() as Place, in_use, places_per_extent, most)
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub struct Contents {
     /// Bytes of a record, and those of its bits that are its own when a word is read.
     width: usize,
     mask: u64,
-    slots: u32,
-    /// 2⁶⁴ divided by the slots of an extent, rounded up: a product with it is a quotient, exact for all numbers of 32 bits
+    places_per_extent: u32,
+    /// 2⁶⁴ divided by the places of an extent, rounded up: a product with it is a quotient, exact for all numbers of 32 bits
     /// (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019, theorem 1).
     reciprocal: u128,
     /// The records of each extent; empty while it holds nothing.
@@ -50,14 +50,15 @@ pub struct Contents {
 
 impl Contents {
     /// No extents, of so many places each, for a volume of so many blocks.
-    pub fn new(slots: u32, blocks: u64) -> Contents {
+    pub fn new(places_per_extent: u32, blocks: u64) -> Contents {
         let block_bits = u64::BITS - blocks.saturating_sub(1).leading_zeros();
         // 54 bits are left for blocks in the widest record: as many bytes as no disk has.
         let packed_bytes = (block_bits + STATE_BITS + AGE_BITS).div_ceil(8).clamp(5, 8);
         let mask = u64::MAX >> (u64::BITS - packed_bytes * 8);
-        let slots = slots.max(1);
-        let (width, reciprocal) = (CRC_BYTES + packed_bytes as usize, (1u128 << 64).div_ceil(slots.into()));
-        Contents { width, mask, slots, reciprocal, extents: Vec::new() }
+        let places_per_extent = places_per_extent.max(1);
+        let (width, reciprocal) =
+            (CRC_BYTES + packed_bytes as usize, (1u128 << 64).div_ceil(places_per_extent.into()));
+        Contents { width, mask, places_per_extent, reciprocal, extents: Vec::new() }
     }
 
     /// Extents, empty ones included.
@@ -67,7 +68,7 @@ impl Contents {
 
     /// Places, free ones included.
     pub fn places(&self) -> u32 {
-        self.extents.len() as u32 * self.slots
+        self.extents.len() as u32 * self.places_per_extent
     }
 
     /// An extent that holds nothing comes to be the one of this number among the volume's.
@@ -87,7 +88,7 @@ impl Contents {
     #[inline]
     pub(crate) fn split(&self, place: Place) -> (u32, u32) {
         let ordinal = ((u128::from(place) * self.reciprocal) >> 64) as u32;
-        (ordinal, place - ordinal * self.slots)
+        (ordinal, place - ordinal * self.places_per_extent)
     }
 
     #[inline]
@@ -162,7 +163,7 @@ impl Contents {
         let (ordinal, at) = self.locate(place);
         let records = &mut self.extents[ordinal];
         if records.is_empty() {
-            let bytes = self.slots as usize * self.width + READ_BYTES - self.width;
+            let bytes = self.places_per_extent as usize * self.width + READ_BYTES - self.width;
             *records = vec![0; bytes].into_boxed_slice();
         }
         &mut records[at..at + self.width]
@@ -173,7 +174,7 @@ impl Contents {
         let with_any = (0..).zip(&self.extents).filter(|(_, records)| !records.is_empty());
         // Record by record: what is looked at millions of times is not located each time.
         let records = with_any.flat_map(|(ordinal, records)| {
-            (ordinal * self.slots..).zip(records.windows(READ_BYTES).step_by(self.width))
+            (ordinal * self.places_per_extent..).zip(records.windows(READ_BYTES).step_by(self.width))
         });
         let is_free = |bytes: &[u8]| bytes[CRC_BYTES] & ((1 << STATE_BITS) - 1) == 0;
         records.filter(move |(_, bytes)| !is_free(bytes)).map(|(place, bytes)| (place, self.decode(bytes)))
@@ -188,10 +189,11 @@ impl Contents {
     }
 
     /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.
-    pub fn most_memory_bytes(places: u64, slots: u32, blocks: u64) -> u64 {
-        let extents = places.div_ceil(slots.max(1).into());
-        let width = Contents::new(slots, blocks).width as u64;
-        let of_extent = u64::from(slots.max(1)) * width + (READ_BYTES + size_of::<Box<[u8]>>()) as u64;
+    pub fn most_memory_bytes(places: u64, places_per_extent: u32, blocks: u64) -> u64 {
+        let extents = places.div_ceil(places_per_extent.max(1).into());
+        let width = Contents::new(places_per_extent, blocks).width as u64;
+        let of_extent =
+            u64::from(places_per_extent.max(1)) * width + (READ_BYTES + size_of::<Box<[u8]>>()) as u64;
         // The list of extents grows by a sixteenth.
         extents * (of_extent + 2) + size_of::<Box<[u8]>>() as u64
     }
@@ -227,29 +229,29 @@ mod tests {
         #[test]
         fn they_are_a_plain_list(
             bits in 0u32..54,
-            slots in 1u32..40,
+            places_per_extent in 1u32..40,
             steps in proptest::collection::vec((any::<u32>(), content()), 1..300),
         ) {
             let blocks = 1u64 << bits;
-            let (mut contents, mut plain) = (Contents::new(slots, blocks), Vec::new());
+            let (mut contents, mut plain) = (Contents::new(places_per_extent, blocks), Vec::new());
             for (at, what) in steps {
                 let extents = contents.extents();
                 match at % 16 {
                     _ if extents == 0 => {
                         contents.insert_extent(0);
-                        plain.resize(slots as usize, Content::default());
+                        plain.resize(places_per_extent as usize, Content::default());
                     }
                     0 if extents < 8 => {
                         let ordinal = at as usize / 16 % (extents + 1);
                         contents.insert_extent(ordinal);
-                        let first = ordinal * slots as usize;
-                        plain.splice(first..first, std::iter::repeat_n(Content::default(), slots as usize));
+                        let first = ordinal * places_per_extent as usize;
+                        plain.splice(first..first, std::iter::repeat_n(Content::default(), places_per_extent as usize));
                     }
                     1 => {
                         let ordinal = at as usize / 16 % extents;
                         contents.remove_extent(ordinal);
-                        let first = ordinal * slots as usize;
-                        plain.drain(first..first + slots as usize);
+                        let first = ordinal * places_per_extent as usize;
+                        plain.drain(first..first + places_per_extent as usize);
                     }
                     _ => {
                         let place = at / 16 % contents.places();
@@ -277,12 +279,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_place_is_in_one_extent(place in any::<u32>(), slots in 1u32..1 << 21) {
-            let contents = Contents::new(slots, 1);
-            prop_assert_eq!(contents.split(place), (place / slots, place % slots));
-            let edge = place / slots * slots;
-            prop_assert_eq!(contents.split(edge), (edge / slots, 0));
-            prop_assert_eq!(contents.split(u32::MAX), (u32::MAX / slots, u32::MAX % slots));
+        fn a_place_is_in_one_extent(place in any::<u32>(), places_per_extent in 1u32..1 << 21) {
+            let contents = Contents::new(places_per_extent, 1);
+            prop_assert_eq!(contents.split(place), (place / places_per_extent, place % places_per_extent));
+            let edge = place / places_per_extent * places_per_extent;
+            prop_assert_eq!(contents.split(edge), (edge / places_per_extent, 0));
+            prop_assert_eq!(contents.split(u32::MAX), (u32::MAX / places_per_extent, u32::MAX % places_per_extent));
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) struct FoundPage {
 /// The places of a volume, by extent.
 #[derive(Debug)]
 pub(crate) struct Found {
-    slots: u32,
+    places_per_extent: u32,
     pages_per_extent: u32,
     contents: Contents,
     /// The versions of each extent's places; none of one that holds nothing.
@@ -45,12 +45,23 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// No extents yet, of so many slots and table pages each, of a volume of so many blocks.
-    pub(crate) fn new(slots: u32, pages_per_extent: u32, blocks: u64) -> Found {
-        let contents = Contents::new(slots, blocks);
+    /// No extents yet, of so many places and table pages each, of a volume of so many blocks.
+    pub(crate) fn new(places_per_extent: u32, pages_per_extent: u32, blocks: u64) -> Found {
+        let contents = Contents::new(places_per_extent, blocks);
         let (versions, in_tables, pages, latest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (used, dirty, end) = (0, 0, 0);
-        Found { slots, pages_per_extent, contents, versions, in_tables, pages, latest, used, dirty, end }
+        Found {
+            places_per_extent,
+            pages_per_extent,
+            contents,
+            versions,
+            in_tables,
+            pages,
+            latest,
+            used,
+            dirty,
+            end,
+        }
     }
 
     /// An extent comes to be the one of this number, with pages that say nothing.
@@ -84,14 +95,14 @@ impl Found {
 
     /// The places of an extent.
     pub(crate) fn places_of_extent(&self, ordinal: usize) -> Range<Place> {
-        ordinal as u32 * self.slots..(ordinal as u32 + 1) * self.slots
+        ordinal as u32 * self.places_per_extent..(ordinal as u32 + 1) * self.places_per_extent
     }
 
     /// The places that a page speaks of; pages are numbered over all extents.
     pub(crate) fn places_of_page(&self, page: usize) -> Range<Place> {
         let (ordinal, page) = (page as u32 / self.pages_per_extent, page as u32 % self.pages_per_extent);
-        let first = ordinal * self.slots + page * ENTRIES_PER_PAGE as u32;
-        first..(first + ENTRIES_PER_PAGE as u32).min((ordinal + 1) * self.slots)
+        let first = ordinal * self.places_per_extent + page * ENTRIES_PER_PAGE as u32;
+        first..(first + ENTRIES_PER_PAGE as u32).min((ordinal + 1) * self.places_per_extent)
     }
 
     fn page_of(&self, place: Place) -> usize {
@@ -134,7 +145,7 @@ impl Found {
         let (ordinal, within) = self.contents.split(place);
         let versions = &mut self.versions[ordinal as usize];
         if versions.is_empty() && state != EntryState::Free {
-            *versions = vec![0; self.slots as usize].into_boxed_slice();
+            *versions = vec![0; self.places_per_extent as usize].into_boxed_slice();
         }
         if let Some(at) = versions.get_mut(within as usize) {
             *at = version;

@@ -165,14 +165,15 @@ impl SpaceDirectory {
         let number = self.number_of(volume)?;
         let extents = self.directory.extents_of(number);
         let (layout, cache) = (self.layout, self.superblock.cache);
-        let (slots, pages) = (layout.extent.slots, layout.extent.table_pages);
+        let (places_per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
         let backing_bytes =
             self.directory.volumes[number as usize].as_ref().map_or(0, |one| one.backing_bytes);
-        let mut found = Found::new(slots, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
+        let mut found =
+            Found::new(places_per_extent, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
         let page = FoundPage { sequence: 2, stamp: 0, is_settled: true };
         (0..extents.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
         let (contents, _, sequences) = found.into_contents(0);
-        let places = Places::new(volume, contents, 0, (slots, pages), extents.clone(), places);
+        let places = Places::new(volume, contents, 0, (places_per_extent, pages), extents.clone(), places);
         let journal = Journal::new(cache, volume, first_ring_after(0), layout, extents.clone(), 0);
         let store = VolumeStore::new(cache, volume, layout, extents, sequences, places, journal);
         Ok(Attached::new(store, self.superblock.epoch))

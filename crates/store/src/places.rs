@@ -40,7 +40,7 @@ pub struct Places {
     /// one before: every change is written to both copies of its page.
     changed: Vec<u64>,
     half_written: Vec<u64>,
-    slots_per_extent: u32,
+    places_per_extent: u32,
     pages_per_extent: u32,
     /// The volume's extents: those of the start ascending, then those that came since.
     extents: Vec<u32>,
@@ -63,12 +63,12 @@ impl Places {
         tag: VolumeTag,
         (contents, mut ages): (Contents, Ages),
         version: u64,
-        (slots_per_extent, pages_per_extent): (u32, u32),
+        (places_per_extent, pages_per_extent): (u32, u32),
         extents: Vec<u32>,
         most: u64,
     ) -> Places {
         let used = contents.occupied().map(|(place, _)| place);
-        let circulation = Circulation::new(contents.places(), used, slots_per_extent, most);
+        let circulation = Circulation::new(contents.places(), used, places_per_extent, most);
         let words = (contents.extents() * pages_per_extent as usize).div_ceil(64);
         let mut dirty = 0;
         for (place, content) in contents.occupied() {
@@ -88,7 +88,7 @@ impl Places {
             given_up_order: VecDeque::new(),
             changed: vec![0; words],
             half_written: vec![0; words],
-            slots_per_extent,
+            places_per_extent,
             pages_per_extent,
             extents,
             records: Vec::new(),
@@ -333,7 +333,7 @@ impl Places {
         let version = self.next_version;
         self.next_version += 1;
         self.ages.note(version);
-        let record = Record { kind, slot: self.slot_no(place), block, version, crc };
+        let record = Record { kind, slot: self.number_on_device(place), block, version, crc };
         self.records.push(record);
         self.buffer.append(&Buffered::Record(record), self.durable_version);
         version
@@ -349,9 +349,9 @@ impl Places {
     }
 
     /// The device's number of a place.
-    fn slot_no(&self, place: Place) -> SlotNo {
-        let (ordinal, within) = (place / self.slots_per_extent, place % self.slots_per_extent);
-        self.extents[ordinal as usize] * self.slots_per_extent + within
+    fn number_on_device(&self, place: Place) -> SlotNo {
+        let (ordinal, within) = (place / self.places_per_extent, place % self.places_per_extent);
+        self.extents[ordinal as usize] * self.places_per_extent + within
     }
 
     /// The place is free, unless its medium failed, or the journal: then a restart may still find what the place held, dirty
@@ -456,8 +456,8 @@ impl Places {
     pub(crate) fn page_entries(&self, page: u32) -> Vec<Entry> {
         let (extent, within) = (page / self.pages_per_extent, page % self.pages_per_extent);
         let first = within * ENTRIES_PER_PAGE as u32;
-        let last = (first + ENTRIES_PER_PAGE as u32).min(self.slots_per_extent);
-        let base = extent * self.slots_per_extent;
+        let last = (first + ENTRIES_PER_PAGE as u32).min(self.places_per_extent);
+        let base = extent * self.places_per_extent;
         (base + first..base + last).map(|place| self.table_entry(place)).collect()
     }
 
@@ -499,13 +499,13 @@ impl Places {
     pub(crate) fn remove_extents(&mut self, count: u32) {
         self.circulation.remove_extents(count);
         let gone = self.extents.split_off(self.extents.len() - count as usize);
-        let slots = self.slots_per_extent;
+        let places_per_extent = self.places_per_extent;
         self.records.retain(|record| {
-            let is_gone = gone.contains(&(record.slot / slots));
+            let is_gone = gone.contains(&(record.slot / places_per_extent));
             assert!(!is_gone || record.kind != RecordKind::Dirty, "what was dirty has left");
             !is_gone
         });
-        let places = self.extents.len() as u32 * self.slots_per_extent;
+        let places = self.extents.len() as u32 * self.places_per_extent;
         assert!((places..self.contents.places()).all(|place| self.held(place).state == EntryState::Free));
         (self.extents.len()..self.contents.extents())
             .rev()
@@ -547,7 +547,7 @@ impl Places {
     }
 
     /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.
-    pub fn most_memory_bytes(places: u64, slots: u32, blocks: u64) -> u64 {
+    pub fn most_memory_bytes(places: u64, places_per_extent: u32, blocks: u64) -> u64 {
         /// Bits that tell for each place whether it is free; sequences and states of table pages, bases of ages.
         const PLACES_PER_BYTE: u64 = 2;
         const EXTENT_BYTES: u64 = 32;
@@ -555,9 +555,9 @@ impl Places {
         const YOUNG_BYTES: u64 = 64;
         const MOST_YOUNG: u64 = 1 << 14;
         const LEAST_BYTES: u64 = 16 << 10;
-        let extents = places.div_ceil(slots.max(1).into());
-        let places = extents * u64::from(slots.max(1));
-        Contents::most_memory_bytes(places, slots, blocks)
+        let extents = places.div_ceil(places_per_extent.max(1).into());
+        let places = extents * u64::from(places_per_extent.max(1));
+        Contents::most_memory_bytes(places, places_per_extent, blocks)
             + places / PLACES_PER_BYTE
             + extents * EXTENT_BYTES
             + places.min(MOST_YOUNG) * YOUNG_BYTES

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag};
+use lode_format::{CacheId, DeviceLayout, SlotNo, TablePage, VolumeTag};
 use lode_types::{Buf, Counter, planted};
 
 use crate::change::ExtentsChange;
@@ -363,9 +363,9 @@ pub(crate) fn place_offset(layout: &DeviceLayout, extents: &[u32], place: Place)
     layout.extent_start(extents[ordinal as usize]) + layout.extent.slot(within)
 }
 
-/// The volume's place of a device's slot number; `None` when the extent is not the volume's.
-pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], slot: u32) -> Option<Place> {
-    let slots = layout.extent.slots;
-    let ordinal = extents.binary_search(&(slot / slots)).ok()?;
-    Some(ordinal as u32 * slots + slot % slots)
+/// The volume's place with this number on the device; `None` when the extent is not the volume's.
+pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], on_device: SlotNo) -> Option<Place> {
+    let places_per_extent = layout.extent.slots;
+    let ordinal = extents.binary_search(&(on_device / places_per_extent)).ok()?;
+    Some(ordinal as u32 * places_per_extent + on_device % places_per_extent)
 }
