@@ -174,7 +174,11 @@ pub(crate) fn new_vm(
 fn set(vm: &mut dyn TableLike, key: &str, text: &str, kind: Kind) -> Result<(), String> {
     let Some((outer, inner)) = key.split_once('.') else { return put(vm, key, text, kind) };
     let is_text = vm.get(outer).is_some_and(Item::is_str);
-    if is_text && vm.get(outer).and_then(Item::as_str) == Some("scheme") && !text.is_empty() {
+    if text.is_empty() && (is_text || vm.get(outer).is_none()) {
+        // There is no such key to be taken out, and what there is stays as it is.
+        return Ok(());
+    }
+    if is_text && vm.get(outer).and_then(Item::as_str) == Some("scheme") {
         return Err(format!(
             "'{key}' says nothing while 'writeback' is \"scheme\"; set writeback=background as well"
         ));
@@ -344,6 +348,10 @@ dram = "1GiB"
         let both =
             edited(&word, "db", &keys(&[("writeback", "background"), ("writeback.age", "1min")])).unwrap();
         assert!(both.contains("writeback = { age = \"1min\" }"), "{both}");
+        // What is not there cannot be taken out, and taking it out changes nothing.
+        for key in ["writeback.dirty", "max.ssd", "settings.levels"] {
+            assert_eq!(edited(&word, "db", &keys(&[(key, "")])).unwrap(), word, "{key}");
+        }
     }
 
     #[test]
