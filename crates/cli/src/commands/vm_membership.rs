@@ -83,10 +83,9 @@ impl Add {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
         };
         let pairs = pairs.iter().map(pair).collect::<Result<Vec<_>, CliError>>()?;
-        tell(
-            &lode_server::add_vm(&daemon.control()?, vm, &pairs, self.save)?,
-            "it is gone with a restart or reload",
-        )
+        tell(&lode_server::add_vm(&daemon.control()?, vm, &pairs, self.save)?, |file| {
+            format!("it is gone with a restart or reload (--save writes it to {file})")
+        })
     }
 }
 
@@ -96,7 +95,7 @@ impl Remove {
         let daemon = Daemon::of(&mut words, self.socket.clone());
         let [vm] = &words[..] else { return Err(usage("a VM")) };
         let changed = lode_server::remove_served_vm(&daemon.control()?, vm, self.disconnect, self.save)?;
-        tell(&changed, "it comes back with a restart or reload")
+        tell(&changed, |file| format!("it comes back with a restart or reload (--save writes it to {file})"))
     }
 }
 
@@ -105,7 +104,12 @@ impl Rename {
         let mut words = self.words.clone();
         let daemon = Daemon::of(&mut words, self.socket.clone());
         let [vm, to] = &words[..] else { return Err(usage("a VM, and its new name")) };
-        tell(&lode_server::rename_vm(&daemon.control()?, vm, to)?, "")
+        let unsaved = |file: &str| {
+            format!(
+                "{file} has no such VM, because it was added without --save: it is gone with a restart or reload"
+            )
+        };
+        tell(&lode_server::rename_vm(&daemon.control()?, vm, to)?, unsaved)
     }
 }
 
@@ -113,12 +117,13 @@ fn usage(what: &str) -> CliError {
     CliError::Usage(format!("Give the daemon's configuration file (or --socket) and {what}"))
 }
 
-fn tell(changed: &MembershipChanged, unsaved: &str) -> Result<(), CliError> {
+/// `unsaved` says what becomes of the change where this file does not say so.
+fn tell(changed: &MembershipChanged, unsaved: impl Fn(&str) -> String) -> Result<(), CliError> {
     let MembershipChanged { vm, done, saved, path, warning } = changed;
-    let file = path.display();
+    let file = path.display().to_string();
     let mut text = match saved {
         true => format!("VM {vm} is {done}; {file} says so\n"),
-        false => format!("VM {vm} is {done}; {unsaved} (--save writes it to {file})\n"),
+        false => format!("VM {vm} is {done}; {}\n", unsaved(&file)),
     };
     if let Some(warning) = warning {
         text += &format!("Warning: {warning}\n");

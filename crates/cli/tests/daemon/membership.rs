@@ -360,6 +360,22 @@ fn a_vm_gets_another_name_and_keeps_its_cache() {
 }
 
 /// Begins a command, and kills the daemon after so long.
+#[test]
+fn a_vm_that_the_file_does_not_have_gets_another_name_until_a_restart() {
+    let site = Site::new();
+    let (before, daemon) = (text(&site), site.serve_up());
+    add(&site, "vm3", &["ssd=8MiB"]);
+    daemon.client("vm3").write(0, &[7; 4096]);
+    let said = vm(&site, &["rename", "vm3", "db"]);
+    assert!(said.contains("VM db is renamed") && said.contains("added without --save"), "{said}");
+    let said = vm_fails(&site, &["set", "db", "weight=2", "--save"]);
+    assert!(said.contains("[[vm]] section there first, or leave --save out"), "{said}");
+    assert_eq!((names(&daemon).pop().as_deref(), text(&site)), (Some("db"), before));
+    let mut client = crate::client::Client::connect(&site.path("vm3.sock"), "db", true);
+    assert!(client.read(0, 4096) == [7; 4096]);
+    daemon.stop();
+}
+
 fn kill_during(daemon: Daemon<'_>, words: &[&str], after: Duration) {
     let child = Command::new(env!("CARGO_BIN_EXE_lode"))
         .args(words)

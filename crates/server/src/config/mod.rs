@@ -267,7 +267,8 @@ impl Config {
             return Ok(file);
         }
         let text = format!(
-            "VM {vm} is served, and {} does not have it: it was added without --save, or was taken out of the file since",
+            "VM {vm} is served, and {} does not have it: it was added without --save, or was taken out of the file since. Write its \
+             [[vm]] section there first, or leave --save out",
             self.path.display()
         );
         Err(ServerError::new(ServerErrorKind::Refused, text))

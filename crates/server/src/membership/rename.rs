@@ -1,6 +1,6 @@
-//! A VM gets another name: in the state file, which says so until all is done, in the configuration file, in the directory of the
-//! SSD, and where it is served. A start that finds it half way goes by the configuration file, and so does what follows here
-//! once that has the name. It must not know who asks.
+//! A VM gets another name: in the state file, which says so until all is done, in the configuration file unless the VM was added
+//! until a restart only, in the directory of the SSD, and where it is served. A start that finds it half way goes by the
+//! configuration file, and so does what follows here once that has the name. It must not know who asks.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;
@@ -24,6 +24,8 @@ pub(crate) struct RenameVm {
     pub number: usize,
     pub tag: Option<VolumeTag>,
     pub export: ExportInfo,
+    /// The configuration file has it.
+    pub is_in_file: bool,
     /// As it is served.
     pub config: Config,
 }
@@ -36,7 +38,8 @@ impl RenameVm {
                 // The next start does the rest, and needs to know that there is one.
                 let told = self.tell_shard(parts, give_up);
                 let also = if told { "" } else { "; until then the log has the old name" };
-                Some(format!("the configuration file has the new name, but {warning}{also}"))
+                let file = if self.is_in_file { "the configuration file has the new name, but " } else { "" };
+                Some(format!("{file}{warning}{also}"))
             }
             None if !self.tell_shard(parts, give_up) => Some(
                 "its shard cannot take the name over now; until a restart the log has the old name"
@@ -58,17 +61,17 @@ impl RenameVm {
         state: &StateFile,
         give_up: &AtomicBool,
     ) -> Result<Option<String>, Failure> {
-        let RenameVm { from, to, tag, config, .. } = self;
+        let RenameVm { from, to, tag, .. } = self;
         let words = |error: ServerError| error.to_string();
         parts.check_ssd()?;
         state.begin_renaming(from, to).map_err(words)?;
-        if let Err(error) = rename_in_file(config, from, to) {
+        if let Err(error) = self.rename_in_file(from, to) {
             return Err(self.undone(state, &error.to_string()));
         }
         let change = |tag| parts.change_directory(MembershipChange::Rename(tag, to.clone()), give_up);
         Ok(match tag.map(change) {
             None | Some(DirectoryEnd::Done(_)) => None,
-            Some(DirectoryEnd::Refused(why)) => match rename_in_file(config, to, from) {
+            Some(DirectoryEnd::Refused(why)) => match self.rename_in_file(to, from) {
                 Ok(()) => return Err(self.undone(state, &why)),
                 Err(error) => Some(format!("the SSD does not ({why}): {error}")),
             },
@@ -100,6 +103,10 @@ impl RenameVm {
         })
     }
 
+    fn rename_in_file(&self, from: &str, to: &str) -> Result<(), ServerError> {
+        if self.is_in_file { self.config.in_file(from)?.renamed(from, to)?.write() } else { Ok(()) }
+    }
+
     /// What is noted under the old name is noted under the new one, which it has for good.
     fn end(&self, parts: &Parts, state: &StateFile) -> Result<(), ServerError> {
         let [before, after] = [&self.from, &self.to].map(|name| FenceFile::of(&self.config, name));
@@ -108,8 +115,4 @@ impl RenameVm {
         // Other hosts are told the name that it had, should it not get the new one.
         parts.claims.rename(self.number, &self.to)
     }
-}
-
-fn rename_in_file(config: &Config, from: &str, to: &str) -> Result<(), ServerError> {
-    config.in_file(from)?.renamed(from, to)?.write()
 }

@@ -159,9 +159,18 @@ impl Control {
         }
         let config = self.config.renamed(from, to).map_err(|error| error.to_string())?;
         // The file has to say so as well before the SSD does.
-        let file = Config::load(&self.config.path).and_then(|file| file.renamed(from, to));
-        file.map_err(|error| format!("Nothing was changed: {error}"))?;
-        let answer = answer(to, "renamed", true, &self.config);
+        let unchanged = |error| format!("Nothing was changed: {error}");
+        let file = Config::load(&self.config.path).map_err(unchanged)?;
+        let is_in_file = file.has_vm(from);
+        if is_in_file {
+            file.renamed(from, to).map_err(unchanged)?;
+        } else if file.has_vm(to) {
+            return Err(format!(
+                "Nothing was changed: {} has a VM '{to}', which is not served; reload first, or take another name",
+                file.path.display()
+            ));
+        }
+        let answer = answer(to, "renamed", is_in_file, &self.config);
         let step = Step::Rename { from: from.to_owned(), to: to.to_owned(), config: Box::new(config) };
         Ok((vec![step], answer, None))
     }
@@ -290,6 +299,7 @@ impl Control {
             number: served.number,
             tag: served.tag,
             export,
+            is_in_file: Config::load(&self.config.path).map_err(|error| error.to_string())?.has_vm(from),
             config: self.config.clone(),
         })))
     }
