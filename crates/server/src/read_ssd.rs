@@ -1,5 +1,9 @@
-//! The read SSD of a configuration: finding it, making sure that it is one, and dividing it between the VMs. Nothing on
-//! it outlives a stop, so that every start divides it anew. It must not know what is put there.
+//! The read SSD of a configuration: finding it, making sure that it is one, and dividing it between the VMs, those as well that
+//! come and go while others are served. Nothing on it outlives a stop, so that every start divides it anew. It must not know
+//! what is put there.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lode_engine::EngineConfig;
 use lode_format::ReadSsdLabel;
@@ -80,5 +84,124 @@ impl ReadSsd {
             Size(self.label.device_bytes)
         );
         Err(ServerError::new(ServerErrorKind::Config, text))
+    }
+}
+
+/// The parts of a read SSD that VMs have while they are served, by their numbers.
+pub(crate) struct ReadSsdParts {
+    file: MediaFile,
+    device_bytes: u64,
+    taken: Mutex<TakenParts>,
+}
+
+/// By the byte with which each begins: its bytes, and whose it is.
+type TakenParts = BTreeMap<u64, (u64, usize)>;
+
+impl ReadSsdParts {
+    /// As a start divided it.
+    pub(crate) fn new<'e>(
+        read_ssd: ReadSsd,
+        engines: impl Iterator<Item = (usize, &'e EngineConfig)>,
+    ) -> ReadSsdParts {
+        let part = |(number, config): (usize, &EngineConfig)| {
+            (config.read_ssd_start_bytes, (config.read_ssd_bytes(), number))
+        };
+        let taken = engines.filter(|(_, config)| config.read_ssd_bytes() > 0).map(part).collect();
+        let ReadSsd { file, label } = read_ssd;
+        ReadSsdParts { file, device_bytes: label.device_bytes, taken: Mutex::new(taken) }
+    }
+
+    fn taken(&self) -> MutexGuard<'_, TakenParts> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The device, for who has a part of it.
+    pub(crate) fn file(&self) -> MediaFile {
+        self.file.clone()
+    }
+
+    /// Gives a VM that comes the first part that is large enough. Returns where it begins.
+    ///
+    /// # Errors
+    /// With the arithmetic, when there is none.
+    pub(crate) fn take(&self, number: usize, vm: &str, bytes: u64) -> Result<u64, String> {
+        let mut taken = self.taken();
+        let gaps = gaps(&taken, self.device_bytes);
+        if let Some(&(start, _)) = gaps.iter().find(|(_, free)| *free >= bytes) {
+            taken.insert(start, (bytes, number));
+            return Ok(start);
+        }
+        let (all, largest) = (gaps.iter().map(|gap| gap.1).sum(), gaps.iter().map(|gap| gap.1).max());
+        let largest = largest.unwrap_or(0);
+        let (what, advice) = if all >= bytes {
+            (
+                "in one piece",
+                ", or write it to the configuration file and restart the service, which divides the read SSD anew",
+            )
+        } else {
+            ("at most", "")
+        };
+        Err(format!(
+            "VM {vm} cannot come: its share of the read SSD takes {} with its reserve, and of {} there are {} free, {} {what}; \
+             make its `read_ssd` smaller{advice}",
+            Size(bytes),
+            Size(self.device_bytes),
+            Size(all),
+            Size(largest)
+        ))
+    }
+
+    /// A VM has gone, and nothing of it is under way.
+    pub(crate) fn give_back(&self, number: usize) {
+        self.taken().retain(|_, (_, whose)| *whose != number);
+    }
+}
+
+/// Where nobody has anything: the first byte, and how many there are, ascending.
+fn gaps(taken: &TakenParts, device_bytes: u64) -> Vec<(u64, u64)> {
+    let (mut gaps, mut end) = (Vec::new(), ReadSsdLabel::DATA_START_BYTES);
+    for (start, bytes) in taken.iter().map(|(&start, &(bytes, _))| (start, bytes)).chain([(device_bytes, 0)])
+    {
+        if start > end {
+            gaps.push((end, start - end));
+        }
+        end = start + bytes;
+    }
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A read SSD of 100 MiB beside its label.
+    fn parts(folder: &tempfile::TempDir) -> ReadSsdParts {
+        let device_bytes = ReadSsdLabel::DATA_START_BYTES + (100 << 20);
+        let options = OpenOptions { create_size: Some(device_bytes), ..OpenOptions::default() };
+        let file = MediaFile::open(&folder.path().join("read-ssd"), &options).unwrap();
+        ReadSsdParts { file, device_bytes, taken: Mutex::default() }
+    }
+
+    #[test]
+    fn parts_are_one_vms_each_and_come_back() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let parts = parts(&folder);
+        let start = ReadSsdLabel::DATA_START_BYTES;
+        let take = |number, mib: u64| parts.take(number, "new", mib << 20);
+        assert_eq!(
+            [take(1, 30), take(2, 30), take(3, 40)],
+            [0, 30, 60].map(|mib: u64| Ok(start + (mib << 20)))
+        );
+        let said = take(4, 1).unwrap_err();
+        assert!(said.contains("takes 1 MiB") && said.contains("there are 0 B free"), "{said}");
+        parts.give_back(2);
+        parts.give_back(7);
+        assert_eq!(take(4, 20), Ok(start + (30 << 20)));
+        parts.give_back(1);
+        let said = take(5, 35).unwrap_err();
+        let words = ["takes 35 MiB", "40 MiB free, 30 MiB in one piece", "divides the read SSD anew"];
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        assert_eq!(take(5, 30), Ok(start));
+        assert_eq!(take(6, 10), Ok(start + (50 << 20)));
     }
 }

@@ -21,6 +21,7 @@ use crate::host::Host;
 use crate::identity::StateFile;
 use crate::listen::Listener;
 use crate::membership::{Changes, Parts, resume_device};
+use crate::read_ssd::ReadSsdParts;
 use crate::scrape::ScrapeThread;
 use crate::served::{ServedVm, ServedVms};
 use crate::sharing::{Sharing, Started, TableMemory};
@@ -115,6 +116,9 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
     let events = Events::default();
     let sharing = begin_sharing(config, &recovered, &events);
     recovered.pair.iter().for_each(|pair| pair.connect(events.clone()));
+    let read_ssd_view = recovered.read_ssd.as_ref().map(|read_ssd| view_read_ssd(&read_ssd.label));
+    let engines = recovered.vms.iter().map(|vm| vm.engine.config()).enumerate();
+    let read_ssd = recovered.read_ssd.map(|read_ssd| ReadSsdParts::new(read_ssd, engines));
     let Divided { broker, ssd, .. } = recovered.divided;
     let space = Arc::new(Space::new(broker, ssd, events.clone()));
     let shards = start_shards(config, recovered.vms, &space, &served, &events)?;
@@ -126,7 +130,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         name: config.name.clone(),
         last_end: recovered.last_end,
         cache: recovered.superblock.as_ref().map(view),
-        read_ssd: recovered.read_ssd.as_ref().map(view_read_ssd),
+        read_ssd: read_ssd_view,
         pair: recovered.pair,
         start: now,
         shards: shards.iter().map(ShardThread::messenger).collect(),
@@ -136,6 +140,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         host: host.clone(),
         space,
         records: recovered.records,
+        read_ssd,
         disks: Mutex::new(recovered.disks),
         expendable: recovered.expendable,
         claims: recovered.claims,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lode_engine::{Engine, EngineConfig, OrderedConfig};
-use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
+use lode_format::{Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::{Quota, SchemeInfo};
@@ -88,12 +88,17 @@ pub(crate) struct Plan<'c> {
 
 impl Plan<'_> {
     /// It begins with another share than the configuration says, and can be given more up to `reach`; of the read SSD it has
-    /// nothing.
+    /// as much for good.
     pub(crate) fn begin_with(&mut self, share: Quota, reach: Quota) {
         self.config.share = share;
         self.config.largest_share = Some(reach);
         self.config.write_back = self.vm.write_back.limits(share.ssd_blocks, self.config.block.bytes());
         self.has_space = reach.ssd_blocks > 0;
+    }
+
+    /// Where its part of the read SSD begins.
+    pub(crate) fn begin_read_ssd_at(&mut self, start_bytes: u64) {
+        self.config.read_ssd_start_bytes = start_bytes;
     }
 
     /// It has no volume on the SSD of which something would not be believed.
@@ -353,7 +358,7 @@ impl<'c> Start<'c> {
             ssd_disks,
             claims,
             vms,
-            read_ssd: read_ssd.map(|read_ssd| read_ssd.label),
+            read_ssd,
         })
     }
 }
@@ -383,7 +388,7 @@ pub(crate) struct Recovered {
     pub tables_limit_bytes: u64,
     /// Places of an extent of the cache SSD.
     pub extent_places: u32,
-    pub read_ssd: Option<ReadSsdLabel>,
+    pub read_ssd: Option<ReadSsd>,
     /// The disks, which are served from now on.
     pub claims: Claims,
 }

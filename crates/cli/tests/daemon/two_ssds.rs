@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use lode_nbd::Command;
 
 use crate::client::PATIENCE;
-use crate::common::{Daemon, MIB, Site, has_tool, lode_fails, lode_ok, pattern};
+use crate::common::{Daemon, MIB, Site, has_tool, lode, lode_fails, lode_ok, pattern};
 
 const BLOCK: u32 = 4096;
 const BLOCKS: u64 = 24;
@@ -126,6 +126,58 @@ fn shares_of_the_read_ssd_must_make_sense() {
     fs::write(site.path("test.toml"), unused).unwrap();
     let said = site.serve_fails();
     assert!(said.contains("No VM has a share of the read SSD"), "{said}");
+}
+
+/// A VM that comes while others are served has its part of the read SSD, which is nobody else's; and it is there again when the VM
+/// has gone.
+#[test]
+fn g4_a_newcomer_has_its_part_of_the_read_ssd() {
+    let site = site();
+    let daemon = site.serve_up();
+    write_all(&daemon, 1);
+    let config = site.text("test.toml");
+    let add = |name: &str, share: &str| {
+        File::create(site.path(&format!("{name}.img"))).unwrap().set_len(64 * MIB).unwrap();
+        let keys = [format!("backing={}", site.text(&format!("{name}.img"))), share.to_owned()];
+        let listen = format!("listen=unix:{}", site.text(&format!("{name}.sock")));
+        let fixed = ["dram=2MiB", "ssd=8MiB", "scheme=tica-adaptive"];
+        let words = ["vm", "add", &config, name, &keys[0], &keys[1], &listen];
+        lode(&[&words[..], &fixed].concat())
+    };
+    let said = add("vm2", "read_ssd=16MiB");
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    let words = ["VM vm2 cannot come: its share of the read SSD takes", "make its `read_ssd` smaller"];
+    assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    for round in 0..3 {
+        assert!(add("vm2", "read_ssd=8MiB").status.success(), "round {round}");
+        assert!(!add("vm3", "read_ssd=8MiB").status.success(), "there is no room for two");
+        let mut client = daemon.client("vm2");
+        (0..BLOCKS).for_each(|at| client.write(at * u64::from(BLOCK), &block(at, 10 + round)));
+        for _ in 0..2 * BLOCKS {
+            client.read(32 * MIB, BLOCK);
+        }
+        let second = || daemon.status()["vms"][1].clone();
+        let deadline = Instant::now() + PATIENCE;
+        while second()["gauges"]["read_ssd_data_bytes"].as_u64() < Some(BLOCKS * u64::from(BLOCK)) {
+            assert!(Instant::now() < deadline, "{}", second());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(second()["quota"]["read_ssd_blocks"], 8 * MIB / u64::from(BLOCK));
+        for at in 0..BLOCKS {
+            assert!(client.read(at * u64::from(BLOCK), BLOCK) == block(at, 10 + round), "block {at}");
+        }
+        check_all(&daemon, 1);
+        drop(client);
+        let deadline = Instant::now() + PATIENCE;
+        while second()["connections"] != 0 {
+            assert!(Instant::now() < deadline, "{}", second());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        lode_ok(&["drain", &config, "--vm", "vm2"]);
+        lode_ok(&["vm", "remove", &config, "vm2"]);
+        fs::remove_file(site.path("vm2.img")).unwrap();
+    }
+    daemon.stop();
 }
 
 #[test]

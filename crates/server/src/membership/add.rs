@@ -7,6 +7,7 @@ use std::sync::mpsc::sync_channel;
 
 use lode_engine::EngineConfig;
 use lode_format::VolumeTag;
+use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::Quota;
 use lode_store::{Attached, MembershipChange};
@@ -20,6 +21,7 @@ use crate::identity::StateFile;
 use crate::messages::ToShard;
 use crate::redo;
 use crate::served::ServedVm;
+use crate::shared::DisksOf;
 use crate::sharing::Started;
 use crate::start::{Plan, Prepared, VmDisks, plan_vm};
 
@@ -46,6 +48,9 @@ pub(crate) struct AddedVm {
     pub more_frames: u32,
 }
 
+/// What its backing disk lies on, and the read SSD where it has a part of that.
+type Devices = (DisksOf, Option<MediaFile>);
+
 impl AddVm {
     pub(super) fn run(self, parts: &Parts, give_up: &AtomicBool) -> Result<AddedVm, String> {
         let vm =
@@ -56,9 +61,36 @@ impl AddVm {
         let disk = parts.claims.check(&self.config, vm, &backing, (None, None), || Ok(0)).map_err(words)?;
         let mut plan = plan_vm(&self.config, vm, backing, parts.block).map_err(words)?;
         plan.note_disk(disk);
-        plan.apply_redo().map_err(words)?;
         plan.begin_with(self.share, self.reach);
+        plan.apply_redo().map_err(words)?;
         let disks = parts.disks().under_path(&vm.backing).map_err(words)?;
+        let read_ssd = self.take_read_ssd(parts, &mut plan)?;
+        let added = self.add_with_frames(parts, vm, plan, (disks, read_ssd), give_up);
+        if added.is_err() {
+            parts.read_ssd.iter().for_each(|read_ssd| read_ssd.give_back(self.number));
+        }
+        added
+    }
+
+    /// The read SSD, if it has a part of it.
+    fn take_read_ssd(&self, parts: &Parts, plan: &mut Plan<'_>) -> Result<Option<MediaFile>, String> {
+        let bytes = plan.config.read_ssd_bytes();
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let read_ssd = parts.read_ssd.as_ref().ok_or("The service was started without a read SSD")?;
+        plan.begin_read_ssd_at(read_ssd.take(self.number, &self.vm, bytes)?);
+        Ok(Some(read_ssd.file()))
+    }
+
+    fn add_with_frames(
+        &self,
+        parts: &Parts,
+        vm: &VmConfig,
+        mut plan: Plan<'_>,
+        devices: Devices,
+        give_up: &AtomicBool,
+    ) -> Result<AddedVm, String> {
         parts.space.with_broker(|broker| broker.add_frames(self.more_frames));
         let frames = match self.take_frames(parts, vm, &mut plan) {
             Ok(frames) => frames,
@@ -67,7 +99,7 @@ impl AddVm {
                 return Err(why);
             }
         };
-        let added = self.add(parts, vm, plan, frames, disks, give_up);
+        let added = self.add(parts, vm, plan, frames, devices, give_up);
         if added.is_err() {
             parts.space.with_broker(|broker| {
                 broker.add_frames(frames);
@@ -105,7 +137,7 @@ impl AddVm {
         vm: &VmConfig,
         mut plan: Plan<'_>,
         frames: u32,
-        backing: crate::shared::DisksOf,
+        (backing, read_ssd): Devices,
         give_up: &AtomicBool,
     ) -> Result<AddedVm, String> {
         let state = StateFile::of(&self.config);
@@ -131,7 +163,7 @@ impl AddVm {
         };
         let media = ssd.map(|ssd| ssd.media.clone());
         let has_new_redo = plan.has_new_redo();
-        let mut prepared = plan.ready(attached, media, None, disks);
+        let mut prepared = plan.ready(attached, media, read_ssd, disks);
         let disk = prepared.disk.take().map(|disk| (self.number, disk, tag));
         let claimed = redo.map(drop).and(noted).and_then(|()| parts.claims.begin(disk.into_iter().collect()));
         let served = claimed

@@ -9,6 +9,7 @@ use lode_store::MembershipChange;
 use lode_types::BlockSize;
 
 use crate::host::Host;
+use crate::read_ssd::ReadSsdParts;
 use crate::records::Records;
 use crate::shared::Disks;
 use crate::sidecar::claims::Claims;
@@ -24,6 +25,8 @@ pub(crate) struct Parts {
     pub host: Host,
     pub space: Arc<Space>,
     pub records: Option<Records>,
+    /// Who has which part of the read SSD, if there is one.
+    pub read_ssd: Option<ReadSsdParts>,
     pub disks: Mutex<Disks>,
     /// Volumes that nobody has served since the start, and that hold nothing which their backing disks do not have.
     pub expendable: Vec<String>,

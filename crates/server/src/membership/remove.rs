@@ -33,6 +33,7 @@ impl RemoveVm {
         parts.host.tell(number, |volume| ToShard::Remove { volume, disconnect, answer });
         answered.recv().map_err(|_| "The service stops".to_owned())??;
         // The shard has flushed the disk, and nobody writes to it any more.
+        parts.read_ssd.iter().for_each(|read_ssd| read_ssd.give_back(number));
         let left = redo::leave(&config).and(parts.claims.forget(number));
         let given_back = left.err().map(|error| error.to_string());
         let has_left = parts.wait_until(give_up, || {

@@ -247,12 +247,6 @@ impl Control {
     fn add_vm(&mut self, name: &str, mut config: Config) -> Result<Work, String> {
         config.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
         let vm = config.vms.iter().find(|vm| vm.name == name).ok_or("It is not in the configuration")?;
-        if vm.read_ssd_bytes > 0 {
-            return Err(format!(
-                "VM {name} cannot have a share of the read SSD, which is divided at a start; write it to the configuration \
-                 file, and restart the service"
-            ));
-        }
         let (share, reach, more_frames) = self.sharing.newcomer(&self.config, &config, vm)?;
         self.listen_for(vm)?;
         Ok(Work::Add(Box::new(AddVm {

@@ -30,6 +30,8 @@ impl Sharing {
         let reach = Level::SIZED.into_iter().fold(Quota::default(), |reach, level| {
             reach.with(level, blocks(new.reach_bytes(vm, level), self.block_bytes))
         });
+        // The read SSD is not divided by need: what is asked for is there as a whole, or the VM does not come.
+        let reach = reach.with(Level::ReadSsd, engine.share.read_ssd_blocks);
         engine.largest_share = Some(reach);
         let more_frames = self.frames(new, Some(&engine)).saturating_sub(self.frames(old, None));
         let share = self.first_share(new, vm, reach)?;
@@ -127,7 +129,7 @@ impl Sharing {
         }
         Ok(free.map(|level, blocks| match Level::SIZED.contains(&level) {
             true => blocks.max(vm.scheme().least_blocks(level)),
-            false => 0,
+            false => reach.of(level),
         }))
     }
 
