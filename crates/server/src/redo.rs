@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use lode_engine::{EngineConfig, OrderedConfig};
 use lode_format::{CacheId, RedoLabel, VolumeTag};
 use lode_media::{Direct, Lock, MediaFile, OpenOptions};
-use lode_store::{RedoLog, apply_redo_log, create_redo_log, read_redo_log};
+use lode_store::{RedoLog, apply_redo_log, check_redo_log, create_redo_log, read_redo_log};
 use serde::Serialize;
 use tracing::info;
 
@@ -110,17 +110,22 @@ fn failed(path: &Path) -> impl Fn(lode_store::StoreError) -> ServerError + '_ {
     |error| ServerError::because(ServerErrorKind::Store, format!("The redo log {}", path.display()), error)
 }
 
-/// Before a VM's disk is read by anybody: what its redo log holds comes to the disk. A log that the VM does not need any more
-/// goes.
-pub(crate) fn apply(vm: &VmConfig, backing: &MediaFile) -> Result<(), ServerError> {
-    let Some(path) = path_of(vm)? else { return Ok(()) };
+/// What of a redo log cannot be brought to its VM's disk is refused, before anything is written. Gives the log, where there
+/// is one, and its path and file.
+pub(crate) fn find(
+    vm: &VmConfig,
+    disk_bytes: u64,
+) -> Result<Option<(PathBuf, MediaFile, RedoLog)>, ServerError> {
+    let Some(path) = path_of(vm)? else { return Ok(None) };
     // Nobody said that there is to be a log; what has its name and is something else is nobody's business here.
     if !vm.is_ordered() && std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
-        return Ok(());
+        return Ok(None);
     }
-    let Some(file) = open(&path)? else { return Ok(()) };
-    let found = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
-    let Some(found) = found else { return if vm.is_ordered() { Err(stranger(&path)) } else { Ok(()) } };
+    let Some(file) = open(&path)? else { return Ok(None) };
+    let found = check_redo_log(&mut FileDevice(&file), disk_bytes).map_err(failed(&path))?;
+    let Some(found) = found else {
+        return if vm.is_ordered() { Err(stranger(&path)) } else { Ok(None) };
+    };
     let blocks = found.entries.len();
     if vm.read_only && blocks > 0 {
         let text = format!(
@@ -132,6 +137,14 @@ pub(crate) fn apply(vm: &VmConfig, backing: &MediaFile) -> Result<(), ServerErro
         );
         return Err(ServerError::new(ServerErrorKind::Config, text));
     }
+    Ok(Some((path, file, found)))
+}
+
+/// Before a VM's disk is read by anybody: what its redo log holds comes to the disk. A log that the VM does not need any more
+/// goes.
+pub(crate) fn apply(vm: &VmConfig, backing: &MediaFile) -> Result<(), ServerError> {
+    let Some((path, file, found)) = find(vm, backing.size_bytes())? else { return Ok(()) };
+    let blocks = found.entries.len();
     if !vm.read_only {
         apply_to(&path, &file, backing)?;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lode_engine::{Engine, EngineConfig, OrderedConfig};
-use lode_format::{Superblock, VolumeTag};
+use lode_format::{CacheId, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::{Quota, SchemeInfo};
@@ -116,6 +116,51 @@ impl Plan<'_> {
         self.disk = Some(disk);
     }
 
+    /// Refuses a redo log that cannot be brought to the disk, and a volume with more dirty blocks than its log takes, before
+    /// anything is changed. Who was served with this log before has no more; else `count` says how many there are in the volume
+    /// with the identity `before`.
+    pub(crate) fn check_redo(
+        &self,
+        before: Option<(CacheId, VolumeTag)>,
+        count: impl FnOnce() -> Result<u64, String>,
+    ) -> Result<(), ServerError> {
+        let found = redo::find(self.vm, self.backing.size_bytes())?;
+        let Some(ordered) = self.config.ordered else { return Ok(()) };
+        let is_known = |volume| {
+            let label = redo::label(volume, &self.config, &ordered);
+            found.is_some_and(|(_, _, log)| log.label == label)
+        };
+        let loses_all = self.distrusts == Some(Distrust::All);
+        let dirty = match before {
+            Some(volume) if !loses_all && !is_known(volume) => count().map_err(|why| {
+                ServerError::new(ServerErrorKind::Store, format!("VM {}: {why}", self.vm.name))
+            })?,
+            _ => 0,
+        };
+        self.check_ordered(&ordered, self.has_space, dirty)
+    }
+
+    fn check_ordered(
+        &self,
+        ordered: &OrderedConfig,
+        has_volume: bool,
+        dirty: u64,
+    ) -> Result<(), ServerError> {
+        let most = ordered.capacity_blocks();
+        let text = match has_volume {
+            false => {
+                "`writeback = \"ordered\"` needs a volume on the cache SSD, and there is no share for one"
+                    .to_owned()
+            }
+            true if dirty > u64::from(most) => format!(
+                "{dirty} blocks on the cache SSD are newer than the disk, and its redo log takes {most}: serve it with \
+                 `writeback = \"scheme\"` and write them back (`lode drain`), or make `writeback.group` larger"
+            ),
+            true => return Ok(()),
+        };
+        Err(ServerError::new(ServerErrorKind::Config, format!("VM {}: {text}", self.vm.name)))
+    }
+
     /// What a redo log beside its disk holds comes to the disk, before anybody reads that.
     pub(crate) fn apply_redo(&self) -> Result<(), ServerError> {
         redo::apply(self.vm, &self.backing)
@@ -124,22 +169,10 @@ impl Plan<'_> {
     /// Opens its redo log, or makes one, where its disk is written in the order of its guest's flushes.
     pub(crate) fn prepare_redo(&mut self, attached: Option<&Attached>) -> Result<(), ServerError> {
         let Some(ordered) = self.config.ordered else { return Ok(()) };
-        let refused =
-            |text| Err(ServerError::new(ServerErrorKind::Config, format!("VM {}: {text}", self.vm.name)));
-        let Some(attached) = attached else {
-            return refused(
-                "`writeback = \"ordered\"` needs a volume on the cache SSD, and there is no share for one"
-                    .to_owned(),
-            );
-        };
-        let (_, dirty) = attached.recovered_blocks();
-        let most = ordered.capacity_blocks();
-        if dirty as u64 > u64::from(most) {
-            return refused(format!(
-                "{dirty} blocks on the cache SSD are newer than the disk, and its redo log takes {most}: serve it with \
-                 `writeback = \"scheme\"` and write them back (`lode drain`), or make `writeback.group` larger"
-            ));
-        }
+        // What was found when the plan was made may have changed: an SSD of a pair failed since.
+        let dirty = attached.map_or(0, |attached| attached.recovered_blocks().1 as u64);
+        self.check_ordered(&ordered, attached.is_some(), dirty)?;
+        let Some(attached) = attached else { return Ok(()) };
         let label = redo::label((attached.cache(), attached.tag()), &self.config, &ordered);
         let open = redo::prepare(self.vm, &label)?;
         self.config.ordered = Some(OrderedConfig { last_group: open.last_group, ..ordered });
@@ -274,6 +307,10 @@ impl<'c> Start<'c> {
             let of_ssd = ssd.as_ref().map_or((None, None), |ssd| ssd.of_volume(&plan.vm.name));
             let count = || ssd.as_ref().map_or(Ok(0), |ssd| ssd.dirty_blocks(&plan.vm.name));
             plan.disk = Some(claims.check(config, plan.vm, &plan.backing, of_ssd, count)?);
+            let volume = ssd
+                .as_ref()
+                .and_then(|ssd| Some((ssd.view.superblock().cache, ssd.of_volume(&plan.vm.name).0?)));
+            plan.check_redo(volume, count)?;
         }
         Ok(Start {
             claims,

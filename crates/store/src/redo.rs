@@ -102,16 +102,38 @@ fn damaged(what: String) -> StoreError {
     )
 }
 
+/// Reads a log that is to be applied to a disk of so many bytes, and all blocks that it holds. `None` where there is no log.
+///
+/// # Errors
+/// As [`read_redo_log`], also when a block is not as it was; [`StoreErrorKind::WrongBacking`] when the disk is not as large as
+/// the log's.
+pub fn check_redo_log(device: &mut dyn SyncDevice, disk_bytes: u64) -> Result<Option<RedoLog>, StoreError> {
+    let Some(log) = read_redo_log(device)? else { return Ok(None) };
+    let label = &log.label;
+    if !log.entries.is_empty() && disk_bytes < label.volume_bytes {
+        let context = format!(
+            "its redo log is of a disk with {} bytes, and this one has {disk_bytes}: give the disk that the log was beside",
+            label.volume_bytes
+        );
+        return Err(StoreError::new(StoreErrorKind::WrongBacking, context));
+    }
+    let mut bytes = vec![0; label.layout.block.bytes() as usize];
+    for (number, entry) in (0..).zip(&log.entries) {
+        read_block(device, label, number, entry, &mut bytes)?;
+    }
+    Ok(Some(log))
+}
+
 /// Brings the group that a log holds to the backing disk, durably, and empties the log. Gives what was there, `None` where there
 /// is no log. Nothing is written to the disk unless all of the group is as it was.
 ///
 /// # Errors
-/// As [`read_redo_log`]; [`StoreErrorKind::WrongBacking`] when the disk is not as large as the log's.
+/// As [`check_redo_log`].
 pub fn apply_redo_log(
     device: &mut dyn SyncDevice,
     disk: &mut dyn SyncDevice,
 ) -> Result<Option<RedoLog>, StoreError> {
-    let Some(log) = read_redo_log(device)? else { return Ok(None) };
+    let Some(log) = check_redo_log(device, disk.size_bytes())? else { return Ok(None) };
     let label = &log.label;
     let empty = RedoState { volume: label.volume, group: log.group, blocks: 0 };
     let full = RedoState { blocks: log.entries.len() as u32, ..empty };
@@ -122,19 +144,8 @@ pub fn apply_redo_log(
         }
         return Ok(Some(log));
     }
-    if disk.size_bytes() < label.volume_bytes {
-        let context = format!(
-            "its redo log is of a disk with {} bytes, and this one has {}: give the disk that the log was beside",
-            label.volume_bytes,
-            disk.size_bytes()
-        );
-        return Err(StoreError::new(StoreErrorKind::WrongBacking, context));
-    }
     let size = label.layout.block;
     let mut bytes = vec![0; size.bytes() as usize];
-    for (number, entry) in (0..).zip(&log.entries) {
-        read_block(device, label, number, entry, &mut bytes)?;
-    }
     // The group is durable, but what says so may not be yet: after a power cut the disk would have a part of it.
     if !planted("redo-state-believed") {
         write_states(device, label, &full)?;

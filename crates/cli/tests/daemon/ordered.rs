@@ -243,3 +243,89 @@ fn how_far_the_disk_is_behind_is_told() {
     assert!(!refused.status.success() && said.contains("writeback of VM vm1"), "{said}");
     daemon.stop();
 }
+
+/// What a start refuses, it refuses before the redo log of any VM is brought to its disk, and before the SSD is changed.
+#[test]
+fn g11_a_start_refuses_before_anything_is_changed() {
+    let site = ordered_site("");
+    let scheme = "ssd = \"16MiB\"\nwriteback = \"scheme\"";
+    let ordered = "ssd = \"16MiB\"\nwriteback = { ordered = true, group = \"1MiB\" }";
+    reconfigure(&site, |text| text.replacen("ssd = \"16MiB\"", scheme, 1));
+    let daemon = site.serve_up();
+    let bytes = |version| pattern(0, version, 4 << 20);
+    let [mut first, mut second] = ["vm1", "vm2"].map(|vm| daemon.client(vm));
+    first.write(0, &bytes(1)[..64 << 10]);
+    first.flush();
+    second.write(0, &bytes(2));
+    second.flush();
+    daemon.kill();
+    // Twice as much as two groups are.
+    reconfigure(&site, |text| text.replacen(scheme, ordered, 1));
+    let files = || {
+        ["ssd.img", "vm1.img", "vm1.img.redo", "vm2.img"].map(|name| std::fs::read(site.path(name)).unwrap())
+    };
+    let before = files();
+    let refused = site.serve_fails();
+    let words = ["VM vm2", "1024 blocks on the cache SSD are newer", "takes 768", "`lode drain`"];
+    assert!(words.iter().all(|word| refused.contains(word)), "{refused}");
+    assert!(files() == before, "something was changed");
+    assert!(!site.path("vm2.img.redo").exists());
+    // One whose log is damaged is refused as well.
+    reconfigure(&site, |text| text.replacen(ordered, scheme, 1));
+    let log = site.path("vm1.img.redo");
+    let mut damaged = before[2].clone();
+    damaged[4096..3 * 4096].fill(0x5a);
+    std::fs::write(&log, &damaged).unwrap();
+    let refused = site.serve_fails();
+    assert!(refused.contains("neither copy of its state is one"), "{refused}");
+    assert!(files() == [before[0].clone(), before[1].clone(), damaged, before[3].clone()]);
+    std::fs::write(&log, &before[2]).unwrap();
+    // As it was it goes on.
+    let daemon = site.serve_up();
+    assert!(daemon.client("vm2").read(0, 4 << 20) == bytes(2));
+    assert!(daemon.client("vm1").read(0, 64 << 10) == bytes(1)[..64 << 10]);
+    daemon.stop_drained();
+    // With nothing dirty it can be served in order.
+    reconfigure(&site, |text| text.replacen(scheme, ordered, 1));
+    site.serve_up().stop();
+}
+
+/// What is wrong with the disks of VMs that a reload brings is found before others go.
+#[test]
+fn a_reload_looks_at_the_disks_of_newcomers_before_anything_is_changed() {
+    let site = Site::new();
+    let config = site.text("test.toml");
+    let before = std::fs::read_to_string(&config).unwrap();
+    let daemon = site.serve_up();
+    let names = || {
+        let status = daemon.status();
+        status["vms"].as_array().unwrap().iter().map(|vm| vm["name"].to_string()).collect::<Vec<_>>()
+    };
+    let served = names();
+    let file = std::fs::File::create(site.path("vm3.img")).unwrap();
+    file.set_len(8 << 20).unwrap();
+    let third = format!(
+        "[[vm]]\nname = \"vm3\"\nbacking = {{ path = \"{}\" }}\nlisten = [\"unix:{}\"]\nscheme = \"lru\"\nssd = \"8MiB\"\n",
+        site.text("vm3.img"),
+        site.text("vm3.sock")
+    );
+    let second = before.find("[[vm]]\nname = \"vm2\"").unwrap();
+    let with = |keys: &str| std::fs::write(&config, format!("{}{third}{keys}\n", &before[..second])).unwrap();
+    with("writeback = \"ordered\"");
+    let log = site.path("vm3.img.redo");
+    std::fs::write(&log, "notes of somebody").unwrap();
+    let refused = lode_fails(&["reload", &config]);
+    assert!(refused.contains("Nothing was changed: ") && refused.contains("is not a redo log"), "{refused}");
+    assert_eq!(names(), served);
+    std::fs::remove_file(&log).unwrap();
+    // Without one that goes, the room is looked at as well.
+    let all = format!("{before}{}", third.replace("8MiB", "8TiB"));
+    std::fs::write(&config, all).unwrap();
+    let refused = lode_fails(&["reload", &config]);
+    assert!(refused.contains("Nothing was changed: "), "{refused}");
+    assert_eq!(names(), served);
+    with("writeback = \"ordered\"");
+    lode_ok(&["reload", &config]);
+    assert_eq!(names(), ["\"vm1\"", "\"vm3\""]);
+    daemon.stop();
+}

@@ -62,7 +62,7 @@ impl AddVm {
         let mut plan = plan_vm(&self.config, vm, backing, parts.block).map_err(words)?;
         plan.note_disk(disk);
         plan.begin_with(self.share, self.reach);
-        plan.apply_redo().map_err(words)?;
+        plan.check_redo(None, || Ok(0)).map_err(words)?;
         let disks = parts.disks().under_path(&vm.backing).map_err(words)?;
         let read_ssd = self.take_read_ssd(parts, &mut plan)?;
         let added = self.add_with_frames(parts, vm, plan, (disks, read_ssd), give_up);
@@ -141,7 +141,7 @@ impl AddVm {
         give_up: &AtomicBool,
     ) -> Result<AddedVm, String> {
         let state = StateFile::of(&self.config);
-        plan.forget_fence().map_err(|error| error.to_string())?;
+        plan.apply_redo().and_then(|()| plan.forget_fence()).map_err(|error| error.to_string())?;
         let attached = match self.reach.ssd_blocks {
             0 => None,
             _ => Some(self.new_volume(parts, vm, &plan.config, &state, give_up)?),

@@ -4,6 +4,7 @@
 
 mod add;
 mod device;
+mod look;
 mod parts;
 mod release;
 mod remove;
@@ -28,6 +29,7 @@ pub(crate) use self::parts::Parts;
 
 use self::add::AddVm;
 use self::device::ChangeDevice;
+use self::look::Look;
 use self::release::{ReleaseVm, ResumeVm};
 use self::remove::RemoveVm;
 use self::rename::RenameVm;
@@ -45,6 +47,8 @@ const MOST_WAITING: usize = 16;
 /// One step of a change, and the configuration that holds when it is done.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
+    /// The disks of VMs that are to come are looked at, before anything is changed.
+    Look { vms: Vec<String>, config: Box<Config> },
     /// A VM goes.
     Remove { vm: String, disconnect: bool, config: Box<Config> },
     /// Keys of VMs change that are there before and after.
@@ -64,6 +68,7 @@ pub(crate) enum Step {
 /// What came of a step that a thread carried out.
 #[derive(Debug)]
 pub(crate) enum Done {
+    Looked,
     Removed {
         vm: String,
         /// The broker has let it go.
@@ -125,6 +130,7 @@ pub(crate) fn keeps(vm: &str, drain: &str, clients: u32, dirty_blocks: u64) -> O
 
 /// What a thread is to do.
 pub(crate) enum Work {
+    Look(Look),
     Add(Box<AddVm>),
     Remove(Box<RemoveVm>),
     Rename(Box<RenameVm>),
@@ -209,6 +215,7 @@ impl Changes {
     pub(crate) fn view(&self) -> Option<ChangeView> {
         let Change { steps, since, .. } = self.current.as_ref()?;
         let text = match steps.front()? {
+            Step::Look { .. } => "disks of VMs that are to come are looked at".to_owned(),
             Step::Remove { vm, .. } => format!("VM {vm} goes, once its backing disk has everything"),
             Step::Keys(_) => "keys are taken over".to_owned(),
             Step::Add { vm, .. } => format!("VM {vm} comes"),
@@ -226,6 +233,7 @@ impl Changes {
         let (parts, give_up, ends) = (Arc::clone(parts), Arc::clone(&self.give_up), Arc::clone(&self.ends));
         let body = move || {
             let done = guarded(|| match work {
+                Work::Look(look) => look.run(&parts).map(|()| Done::Looked).map_err(Failure::Unchanged),
                 Work::Add(add) => {
                     let added = add.run(&parts, &give_up);
                     added.map(|added| Done::Added(Box::new(added))).map_err(Failure::Unchanged)

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::add::AddVm;
 use super::device::{ChangeDevice, DeviceChange};
+use super::look::Look;
 use super::release::{ReleaseVm, ResumeVm};
 use super::remove::RemoveVm;
 use super::rename::RenameVm;
@@ -76,7 +77,7 @@ impl Control {
     fn reload_steps(&self) -> Result<Begun, String> {
         let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
         let steps = steps_between(&self.config, &new);
-        let steps = steps.map_err(|error| format!("Nothing was changed: {error}"))?;
+        let mut steps = steps.map_err(|error| format!("Nothing was changed: {error}"))?;
         let goes = |step: &Step| match step {
             Step::Remove { vm, .. } => Some(vm.clone()),
             _ => None,
@@ -91,10 +92,33 @@ impl Control {
                 }
                 Step::Keys(config) => changed.extend(keys_that_change(before, config)?),
                 Step::Add { vm, .. } => changed.push(format!("VM {vm} comes")),
-                Step::Rename { .. } | Step::Release { .. } | Step::Resume { .. } | Step::Device(_) => {}
+                Step::Look { .. }
+                | Step::Rename { .. }
+                | Step::Release { .. }
+                | Step::Resume { .. }
+                | Step::Device(_) => {}
             }
         }
+        self.check_first_comer(&steps)?;
+        let comes = |step: &Step| match step {
+            Step::Add { vm, .. } => Some(vm.clone()),
+            _ => None,
+        };
+        let vms: Vec<String> = steps.iter().filter_map(comes).collect();
+        if !vms.is_empty() {
+            steps.insert(0, Step::Look { vms, config: Box::new(new) });
+        }
         Ok((steps, json!({ "changed": changed }), None))
+    }
+
+    /// That there is room for the first VM that comes, where none goes that would make some.
+    fn check_first_comer(&self, steps: &[Step]) -> Result<(), String> {
+        let [Step::Keys(_), Step::Add { vm: name, config }, ..] = steps else { return Ok(()) };
+        let mut config = (**config).clone();
+        config.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
+        let vm = config.vms.iter().find(|vm| vm.name == *name).ok_or("It is not in the configuration")?;
+        let room = self.sharing.newcomer(&self.config, &config, vm);
+        room.map(drop).map_err(|why| format!("Nothing was changed: {why}"))
     }
 
     /// That these VMs can go by themselves, before the first of them does.
@@ -191,6 +215,11 @@ impl Control {
     /// Carries a step out, or has a thread do so: then true.
     fn begin_step(&mut self, step: Step) -> Result<bool, String> {
         let work = match step {
+            Step::Look { vms, config } => Work::Look(Look {
+                vms,
+                config,
+                served: self.config.vms.iter().map(|vm| vm.backing.clone()).collect(),
+            }),
             Step::Keys(config) => {
                 self.take_over(*config)?;
                 return Ok(false);
@@ -219,6 +248,8 @@ impl Control {
             && let Some(step) = change.steps.pop_front()
         {
             change.done.push(match step {
+                // It changes nothing.
+                Step::Look { .. } => return,
                 Step::Remove { vm, .. } => format!("VM {vm} went"),
                 Step::Keys(_) => "keys were taken over".to_owned(),
                 Step::Add { vm, .. } => format!("VM {vm} came"),
@@ -311,6 +342,7 @@ impl Control {
         // It has happened, whatever becomes of who keeps the books.
         let noted = self.guard_steering(|control| {
             match done {
+                Done::Looked => {}
                 Done::Removed { vm, has_left, warning } => control.vm_removed(&vm, has_left, warning),
                 Done::Added(added) => control.vm_added(*added),
                 Done::Renamed { from, to, warning } => control.vm_renamed(&from, &to, warning),
@@ -343,7 +375,9 @@ impl Control {
                 config
             }
             Some(Step::Keys(config)) => config,
-            Some(Step::Release { .. } | Step::Resume { .. } | Step::Device(_)) | None => &self.config,
+            Some(Step::Look { .. } | Step::Release { .. } | Step::Resume { .. } | Step::Device(_)) | None => {
+                &self.config
+            }
         };
         config.sorted_as(&self.config)
     }
