@@ -57,8 +57,10 @@ pub struct SimDisk {
     has_dropped: bool,
     /// Writes and flushes until all fail, for surprise-shutdown tests; `None`: none fails.
     pub fail_after: Option<u64>,
-    /// Reads of a start until one fails, once; `None`: none fails.
+    /// Reads of a start until one fails, and each that begins where it does; `None`: none fails.
     pub fail_read_after: Option<u64>,
+    /// Where reads fail.
+    unreadable_at: Option<u64>,
     /// So many accesses of a kind until one fails, once; `None`: none does any more.
     pub fail_nth: Option<(Access, u64)>,
     /// It says that flushes have ended, and does nothing.
@@ -82,6 +84,7 @@ impl SimDisk {
             has_dropped: false,
             fail_after: None,
             fail_read_after: None,
+            unreadable_at: None,
             fail_nth: None,
             lies: false,
             shared: SharedDevice::default(),
@@ -162,6 +165,12 @@ impl SimDisk {
     /// What a flush issued now covers.
     pub fn flush_mark(&self) -> u64 {
         self.writes
+    }
+
+    /// Reads succeed again. Says whether one failed.
+    pub fn end_read_errors(&mut self) -> bool {
+        self.fail_read_after = None;
+        self.unreadable_at.take().is_some()
     }
 
     /// A flush that covers everything up to `mark` is complete.
@@ -341,12 +350,12 @@ impl SyncDevice for SimDisk {
         self.check(offset_bytes, buf.len())?;
         self.nth(Access::Read)?;
         match &mut self.fail_read_after {
-            Some(0) => {
-                self.fail_read_after = None;
-                return Err(MediaError::Io);
-            }
+            Some(0) => (self.fail_read_after, self.unreadable_at) = (None, Some(offset_bytes)),
             Some(left) => *left -= 1,
             None => {}
+        }
+        if self.unreadable_at == Some(offset_bytes) {
+            return Err(MediaError::Io);
         }
         self.peek(offset_bytes, buf);
         Ok(())

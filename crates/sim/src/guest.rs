@@ -160,7 +160,7 @@ impl Guest {
         if rng.chance(plan.start_read_errors) {
             world.ssd.fail_read_after = Some(rng.below(MOST_READS_OF_A_START));
             let started = world.restart(machine.clone());
-            failed = world.ssd.fail_read_after.take().is_none();
+            failed = world.ssd.end_read_errors();
             self.note_start(failed);
             if started.is_ok() {
                 return Ok(());

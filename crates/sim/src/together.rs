@@ -180,7 +180,7 @@ impl Host<'_> {
         if fails {
             self.ssd.fail_read_after = Some(self.rng.below(MOST_READS_OF_A_START));
             let started = self.start(round);
-            failed = self.ssd.fail_read_after.take().is_none();
+            failed = self.ssd.end_read_errors();
             if started.is_err() {
                 self.go_down(Crash::Kill);
             }

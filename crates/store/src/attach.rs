@@ -7,7 +7,7 @@ use lode_format::{
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, flush, read_pages, write};
+use crate::device::{SyncDevice, flush, read_pages, read_with_tries, write};
 use crate::error::StoreError;
 use crate::found::{Found, FoundPage};
 use crate::journal::{Journal, first_ring_after};
@@ -22,9 +22,6 @@ use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
 const TABLES_AT_ONCE: usize = 512;
-
-/// How often a block is read before the start is refused.
-const READ_TRIES: usize = 3;
 
 /// A volume's space on the SSD, recovered and ready for an engine.
 #[derive(Debug)]
@@ -166,10 +163,8 @@ impl Store {
         for (place, entry) in space.recovered.tentative_dirty() {
             let offset = place_offset(&self.view.layout, &space.extents, place);
             let is_right = |bytes: &[u8]| data_checksum(tag, entry.block, bytes) == entry.crc;
-            let tries = (0..READ_TRIES).map(|_| device.read_right(offset, &mut buf, &is_right));
-            if let Some(error) = tries.take_while(Result::is_err).nth(READ_TRIES - 1).and_then(Result::err) {
-                return Err(refusals::unreadable(entry.block, offset, error));
-            }
+            read_with_tries(device, offset, &mut buf, &is_right)
+                .map_err(|error| refusals::unreadable(entry.block, offset, error))?;
             if is_right(&buf) {
                 write(device, offset, &buf)?;
             } else {

@@ -64,6 +64,25 @@ pub(crate) fn read(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> 
     device.read(offset, buf).map_err(|error| StoreError::media("read", offset, error))
 }
 
+/// As [`SyncDevice::read_right`], of what is believed once it was looked at: a read that fails is tried again, because a device may
+/// fail once and then not again.
+pub(crate) fn read_with_tries(
+    device: &mut dyn SyncDevice,
+    offset: u64,
+    buf: &mut [u8],
+    is_right: &dyn Fn(&[u8]) -> bool,
+) -> Result<(), MediaError> {
+    const TRIES: usize = 4;
+    let mut result = Ok(());
+    for _ in 0..TRIES {
+        result = device.read_right(offset, buf, is_right);
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
 pub(crate) fn read_pages(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
     device.read_pages(offset, buf).map_err(|error| StoreError::media("read", offset, error))
 }

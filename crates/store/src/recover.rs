@@ -14,7 +14,7 @@ use lode_format::{
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, read_pages};
+use crate::device::{SyncDevice, read_pages, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{Found, FoundPage};
 use crate::journal::page_offset;
@@ -374,7 +374,7 @@ fn look_for(device: &mut dyn SyncDevice, source: &RecoverySource<'_>, place: u32
     let offset = place_offset(layout, source.extents, place);
     let mut buf = vec![0; layout.extent.block.bytes() as usize];
     let is_right = |bytes: &[u8]| data_checksum(source.tag, entry.block, bytes) == entry.crc;
-    match device.read_right(offset, &mut buf, &is_right) {
+    match read_with_tries(device, offset, &mut buf, &is_right) {
         Err(_) => Evidence::Unreadable,
         Ok(()) if is_right(&buf) => Evidence::There,
         Ok(()) => Evidence::NotThere,
