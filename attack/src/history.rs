@@ -37,6 +37,9 @@ pub struct History {
     now: u64,
     /// The disk alone is of no earlier moment, as the daemon said.
     earliest: u64,
+    /// A flush had failed before the daemon died: what was found on the disk since then may go with the next power cut.
+    #[serde(default)]
+    is_doubtful: bool,
     #[serde(skip)]
     open: HashMap<WriteId, Range<u64>>,
 }
@@ -44,7 +47,8 @@ pub struct History {
 impl History {
     /// Of a disk of zeroes.
     pub fn new(sectors: u64) -> History {
-        History { sectors: vec![Vec::new(); sectors as usize], now: 0, earliest: 0, open: HashMap::new() }
+        let sectors = vec![Vec::new(); sectors as usize];
+        History { sectors, now: 0, earliest: 0, is_doubtful: false, open: HashMap::new() }
     }
 
     /// The moment that it is.
@@ -82,9 +86,16 @@ impl History {
         self.open.remove(&write);
     }
 
-    /// What has no answer now has none any more.
-    pub fn end(&mut self) {
+    /// What has no answer now has none any more. `doubtful`: the daemon died, its host lives, and a flush had failed.
+    pub fn end(&mut self, doubtful: bool) {
         self.open.clear();
+        self.is_doubtful |= doubtful;
+    }
+
+    /// A power cut has decided what is there.
+    pub fn power_cut(&mut self) {
+        self.end(false);
+        self.is_doubtful = false;
     }
 
     /// A sector that may have held something else was found to hold this after an end, and does so from now on.
@@ -93,7 +104,7 @@ impl History {
         let is_known = past.acknowledged != NEVER && past.change != Change::Trim;
         if !is_known || !past.change.allows(past.write, value) {
             self.now += 1;
-            let (submitted, acknowledged) = (self.now, self.now);
+            let (submitted, acknowledged) = (self.now, if self.is_doubtful { NEVER } else { self.now });
             let seen = Past { write: 0, change: Change::Seen(value), submitted, acknowledged };
             self.sectors[sector as usize].push(seen);
         }

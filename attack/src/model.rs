@@ -249,7 +249,7 @@ impl Model {
         let mut model = self.clone();
         model.killed();
         if let Some(history) = &mut model.history {
-            history.end();
+            history.power_cut();
         }
         for sector in &mut model.sectors {
             sector.live = 0;
@@ -309,7 +309,8 @@ fn note_in(history: &mut History, event: &GuestEvent) {
             values.iter().for_each(|&(sector, value)| history.found(sector, value));
         }
         GuestEvent::Told { earliest } => history.told(*earliest),
-        GuestEvent::Killed { .. } | GuestEvent::Stopped => history.end(),
+        GuestEvent::Killed { doubtful } => history.end(*doubtful),
+        GuestEvent::Stopped => history.end(false),
         GuestEvent::FlushSent { .. }
         | GuestEvent::FlushAcknowledged { .. }
         | GuestEvent::FlushFailed { .. } => {}

@@ -129,6 +129,25 @@ fn g11_a_log_whose_state_is_damaged_is_not_empty() {
     assert_eq!(apply_redo_log(&mut other, &mut disk), Ok(None), "it is something else");
 }
 
+/// A trim or zeroing may have come to the disk before its daemon was killed, and not be durable. Guests see it after the start, and the
+/// next group must not be there without it.
+#[test]
+fn g11_what_a_start_finds_on_the_disk_is_durable() {
+    let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 8 };
+    let label = RedoLabel { cache: CacheId([3; 16]), volume: VolumeTag(4), volume_bytes: 8 * BLOCK, layout };
+    for seed in 0..40 {
+        let (mut log, mut disk) = (SimDisk::new(layout.bytes()), SimDisk::new(label.volume_bytes));
+        create_redo_log(&mut log, &label).unwrap();
+        let bytes = pattern(1, BLOCK as usize);
+        disk.write(2 * BLOCK, &bytes).unwrap();
+        apply_redo_log(&mut log, &mut disk).unwrap();
+        disk.power_cut(&mut Rng::new(seed));
+        let mut found = vec![0; BLOCK as usize];
+        disk.peek(2 * BLOCK, &mut found);
+        assert!(found == bytes, "seed {seed}: the disk lost what a start had found there");
+    }
+}
+
 /// A daemon that was killed may have left a log that says that it is complete, and not durably so. Were it applied as it is, a power cut would
 /// leave a part of the group, and a log that knows nothing of it.
 #[test]

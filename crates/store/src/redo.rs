@@ -125,7 +125,7 @@ pub fn check_redo_log(device: &mut dyn SyncDevice, disk_bytes: u64) -> Result<Op
 }
 
 /// Brings the group that a log holds to the backing disk, durably, and empties the log. Gives what was there, `None` where there
-/// is no log. Nothing is written to the disk unless all of the group is as it was.
+/// is no log. Nothing is written to the disk unless all of the group is as it was. What the disk has already is durable then, too.
 ///
 /// # Errors
 /// As [`check_redo_log`].
@@ -141,6 +141,10 @@ pub fn apply_redo_log(
         // What says so may not be durable: after a power cut it could hold its last group again, with a part of the next one.
         if !planted("empty-redo-log-believed") {
             write_states(device, label, &empty)?;
+        }
+        // A trim or zeroing of which nobody was told the end: guests see it from now on, and no later group may be there without it.
+        if !planted("disk-of-an-earlier-run-not-flushed") {
+            flush(disk)?;
         }
         return Ok(Some(log));
     }
