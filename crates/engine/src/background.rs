@@ -40,11 +40,11 @@ const ENOUGH: usize = 1024;
 const RUNS_PER_BATCH: usize = 32;
 /// The same while guests read from the disk, and how many of their reads come first for each of the runs.
 const YIELDING_RUNS_PER_BATCH: usize = 8;
+const READS_PER_RUN: u32 = 4;
 /// Looks for dirty blocks in one turn of the engine, while guests are active.
 const LOOKS_PER_TURN: u32 = 4;
 /// The same while this one's are idle: others share its thread.
 const LOOKS_WHEN_IDLE: u32 = 64;
-const READS_PER_RUN: u32 = 4;
 /// Blocks of guests for each that is cleaned.
 const BLOCKS_PER_CLEANED: u32 = 4;
 

@@ -152,7 +152,7 @@ impl SchemeInfo {
 
     /// Its settings at their defaults.
     pub fn settings(&self) -> Settings {
-        Settings::new(self.name, self.tables).beside(schemes_with)
+        Settings::new(self.name, self.tables).found_in(schemes_with)
     }
 
     /// What can be set.

@@ -302,7 +302,7 @@ pub struct Settings {
     /// Keys of those that were set, also to their default.
     given: BTreeSet<&'static str>,
     block: BlockSize,
-    /// Other schemes that have a setting of this name.
+    /// Which schemes have a setting of a name.
     others: fn(&str) -> Vec<&'static str>,
 }
 
@@ -334,8 +334,8 @@ impl Settings {
         self
     }
 
-    /// The same, where it is known which other schemes have a setting of a name.
-    pub(crate) fn beside(mut self, others: fn(&str) -> Vec<&'static str>) -> Settings {
+    /// The same, where it is known which schemes have a setting of a name.
+    pub(crate) fn found_in(mut self, others: fn(&str) -> Vec<&'static str>) -> Settings {
         self.others = others;
         self
     }

@@ -193,7 +193,7 @@ fn g7_an_ssd_that_was_missing_at_a_start_is_not_believed_when_it_comes_back() {
     }
 }
 
-/// What a flush should have covered that failed can still be read, and a resilver that leaves it as it is has nothing of it that lasts.
+/// A start reads a label that the flush after it did not make durable, and a power cut follows.
 #[test]
 fn g7_a_label_is_durable_once_a_start_goes_by_it() {
     for seed in 0..20 {
@@ -218,6 +218,7 @@ fn g7_a_label_is_durable_once_a_start_goes_by_it() {
     }
 }
 
+/// What a flush should have covered that failed can still be read, and a resilver that leaves it as it is has nothing of it that lasts.
 #[test]
 fn g9_a_resilver_writes_what_seems_to_be_there() {
     const BLOCKS: u64 = 240;

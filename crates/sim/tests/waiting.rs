@@ -9,6 +9,18 @@ use lode_sim::scenario::{BLOCK, VOLUME_BYTES, machine, pattern, read, write};
 /// A request whose answer is looked for.
 const PROBE: u64 = 1 << 32;
 
+/// Writes of [`throttled`] wait while more are dirty.
+const DIRTY_MAX_BLOCKS: u32 = 40;
+
+/// A volume whose writes wait for what is dirty to become less.
+fn throttled() -> World {
+    let (dirty_limit_blocks, dirty_max_blocks) = (20, DIRTY_MAX_BLOCKS);
+    let limits = WriteBackLimits { dirty_limit_blocks, dirty_max_blocks, age_ticks: None, idle_ticks: None };
+    let mut machine = machine("etica", &["promotion_interval=10", "assoc=8"], Quota::new(20, 120));
+    machine.config.write_back = Some(limits);
+    World::new(machine, 1).unwrap()
+}
+
 fn submit(world: &mut World, token: u64, op: GuestOp) {
     world.submit(GuestRequest { token, op, now_ns: 0 });
 }
@@ -94,12 +106,8 @@ fn g1_what_overlaps_a_range_that_waits_comes_after_it() {
 /// Writes that wait because too much is dirty hold up writes and no others.
 #[test]
 fn reads_pass_throttled_writes() {
-    let limits =
-        WriteBackLimits { dirty_limit_blocks: 20, dirty_max_blocks: 40, age_ticks: None, idle_ticks: None };
     let block = VOLUME_BYTES / BLOCK - 2;
-    let mut machine = machine("etica", &["promotion_interval=10", "assoc=8"], Quota::new(20, 120));
-    machine.config.write_back = Some(limits);
-    let mut world = World::new(machine, 1).unwrap();
+    let mut world = throttled();
     write(&mut world, block * BLOCK, BLOCK, 7).unwrap();
     while !is_served_at_once(&mut world, block) {
         read(&mut world, block * BLOCK, BLOCK).unwrap();
@@ -110,7 +118,7 @@ fn reads_pass_throttled_writes() {
             submit(&mut world, submitted, write_of(submitted, 1));
             submitted += 1;
         }
-        let waits = world.engine().gauges().dirty_blocks > limits.dirty_max_blocks;
+        let waits = world.engine().gauges().dirty_blocks > DIRTY_MAX_BLOCKS;
         throttled += u32::from(waits);
         assert!(is_served_at_once(&mut world, block), "{answered} writes are answered");
         assert!(world.step_or_tick());
@@ -150,11 +158,7 @@ fn reads_without_end_do_not_starve_a_write_that_waits_for_room() {
 /// A write that comes behind another one to its block, and then waits because too much is dirty, has waited for both.
 #[test]
 fn what_a_write_waits_for_after_earlier_ones_is_not_counted_as_them() {
-    let limits =
-        WriteBackLimits { dirty_limit_blocks: 20, dirty_max_blocks: 40, age_ticks: None, idle_ticks: None };
-    let mut machine = machine("etica", &["promotion_interval=10", "assoc=8"], Quota::new(20, 120));
-    machine.config.write_back = Some(limits);
-    let mut world = World::new(machine, 1).unwrap();
+    let mut world = throttled();
     // Each block twice, so that half of the writes come behind one that waits.
     (0..400).for_each(|token| submit(&mut world, token, write_of(token / 2, 1)));
     let mut both = 0;
@@ -175,11 +179,7 @@ fn what_a_write_waits_for_after_earlier_ones_is_not_counted_as_them() {
 /// Requests that are refused after they waited say what for.
 #[test]
 fn refused_requests_say_what_they_waited_for() {
-    let limits =
-        WriteBackLimits { dirty_limit_blocks: 20, dirty_max_blocks: 40, age_ticks: None, idle_ticks: None };
-    let mut machine = machine("etica", &["promotion_interval=10", "assoc=8"], Quota::new(20, 120));
-    machine.config.write_back = Some(limits);
-    let mut world = World::new(machine, 1).unwrap();
+    let mut world = throttled();
     (0..400).for_each(|token| submit(&mut world, token, write_of(token, 1)));
     let mut refused = 0;
     let mut answered = 0;

@@ -253,8 +253,8 @@ impl Engine {
         self.requests.take_back(list);
     }
 
-    /// Called now and then (about once a second): writes that wait to be committed
-    /// together are committed now, and what failed is tried again.
+    /// Called now and then (about once a second): writes that wait to be committed together are committed now, and what failed is
+    /// tried again.
     pub fn tick(&mut self) {
         if let Some(store) = self.levels.store_mut().filter(|store| !store.is_saved()) {
             store.want_commit();

@@ -53,8 +53,8 @@ impl BenefitDensity {
         least.map(|(.., id)| id)
     }
 
-    /// Chooses blocks of a level by chance, not each another one. They lie anywhere in memory, which is asked for all of them before
-    /// any is looked at.
+    /// Draws blocks of a level at random, with replacement. They lie anywhere in memory, so that all are prefetched before any is
+    /// looked at.
     fn sample(&mut self, level: Level, ids: &mut [Id]) {
         let cached = u64::from(self.blocks.cached(level));
         for at in &mut *ids {
