@@ -1,7 +1,7 @@
 //! Guarantee 11 of `docs/design.md`: a backing disk that is written in the order of its guest's flushes is, with its redo log, at every
 //! moment a state of before, no older than is told, whatever becomes of the SSDs. And guarantees 1, 2, 5 to 8 and 10 as ever.
 
-use lode_engine::GuestError;
+use lode_engine::{GuestError, GuestOp, GuestRequest};
 use lode_format::{
     CacheId, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage, VolumeTag, data_checksum,
 };
@@ -9,7 +9,7 @@ use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, first_seeds, flush, machine, ordered, pattern, plan, read, run_each, seeds, write,
 };
-use lode_sim::{Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, attack_ordered, run};
+use lode_sim::{Access, Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, attack_ordered, run};
 use lode_store::{SyncDevice, apply_redo_log, create_redo_log};
 use lode_types::BlockSize;
 
@@ -227,6 +227,49 @@ fn g11_a_group_is_what_was_written_before_a_flush() {
     assert_eq!((behind.blocks, behind.ticks, behind.group), (0, 0, 1), "{behind:?}");
     let gauges = world.engine().gauges();
     assert_eq!(gauges.backing_written_bytes, 2 * BLOCK, "{gauges:?}");
+}
+
+/// A zeroing comes behind a group of what was written before, and its blocks are noted as clean behind it. The disk may have
+/// carried out a part of a zeroing that failed: what the SSD holds is newer then, and comes to the disk again.
+#[test]
+fn g11_what_a_zeroing_that_failed_left_on_the_disk_is_written_again() {
+    let (blocks, offset_bytes) = ([3, 4], 3 * BLOCK);
+    let mut failed = [0; 2];
+    for seed in 0..seeds() {
+        for (access, nth) in [(Access::Write, 1), (Access::Flush, 0), (Access::Flush, 1), (Access::Flush, 2)]
+        {
+            let mut world = World::new(small(), seed).unwrap();
+            write(&mut world, offset_bytes, 2 * BLOCK, 5).unwrap();
+            // What comes first is the group's.
+            world.backing.fail_nth = Some((access, nth));
+            let op = GuestOp::WriteZeroes { offset_bytes, length_bytes: 2 * BLOCK, fua: false, unmap: true };
+            let answer = world.serve(GuestRequest { token: 1, op, now_ns: 0 }).unwrap();
+            failed[usize::from(access == Access::Flush)] += u64::from(answer.result.is_err());
+            world.backing.fail_nth = None;
+            let found = read(&mut world, offset_bytes, 2 * BLOCK).unwrap();
+            if access == Access::Write {
+                world.drain();
+                (0..8).for_each(|_| {
+                    world.tick();
+                    while world.step() {}
+                });
+                assert_eq!(world.engine().gauges().dirty_blocks, 0);
+                assert_eq!(blocks.map(|block| on_disk(&world, block)).concat(), found, "seed {seed}");
+            }
+            world.go_down(false);
+            world.restart(small()).unwrap();
+            for _ in 0..2 {
+                assert_eq!(
+                    read(&mut world, offset_bytes, 2 * BLOCK).unwrap(),
+                    found,
+                    "seed {seed}, {access:?} {nth}"
+                );
+                world.drain();
+                (0..8).for_each(|_| world.tick());
+            }
+        }
+    }
+    assert!(failed[0] == seeds() && failed[1] >= 2 * seeds(), "{failed:?}");
 }
 
 /// Without flushes and with full room writes wait for the group before, and none fails.

@@ -125,6 +125,11 @@ impl RangeOp {
         if let Step::Forget(version) | Step::Free(version) = self.step { version } else { 0 }
     }
 
+    /// Whether the backing disk was asked for it, so that it may hold a part of it.
+    pub(crate) fn has_reached_disk(&self) -> bool {
+        !matches!(self.step, Step::Gather | Step::Forget(_))
+    }
+
     /// It cannot be carried out, unless it has begun.
     pub(crate) fn refuse(&mut self) {
         self.is_refused = true;

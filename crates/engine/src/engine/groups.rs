@@ -267,6 +267,16 @@ impl Engine {
         }
     }
 
+    /// What the disk holds of these blocks is not what their latest group brought there: where the SSD's copy is still to be noted
+    /// as clean it is not, and the next group brings it there again.
+    pub(super) fn gather_again(&mut self, blocks: &[BlockNo]) {
+        let Some(ordered) = &mut self.ordered else { return };
+        let is_dirty = |&&block: &&BlockNo| {
+            self.flights.get(block).is_some_and(|flight| self.levels.is_dirty(flight.copy()))
+        };
+        blocks.iter().filter(is_dirty).for_each(|&block| ordered.dirtied(block));
+    }
+
     /// The version of the journal that the group under way waits for; 0 if it does not.
     pub(super) fn group_version_waited_for(&self) -> u64 {
         let group = self.ordered.as_ref().and_then(Ordered::group);

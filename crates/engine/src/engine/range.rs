@@ -77,6 +77,9 @@ impl Engine {
         if let PartEnd::Failed(_) = end {
             // What the SSD has of them stays.
             self.written.set(&self.bytes_of(range.blocks()));
+            if range.has_reached_disk() && !planted("settled-behind-failed-zeroes") {
+                self.gather_again(range.held());
+            }
         }
         for &block in range.held() {
             self.advance(block, Input::Released, AtHand::Nothing);

@@ -120,7 +120,9 @@ impl Flight {
                 Next::only(Act::AwaitTurn)
             }
             Some(BlockOp::Capture) => self.capture(facts),
-            Some(BlockOp::Settle) if self.copy.place().is_some() && facts.is_dirty => self.is_on_disk(),
+            Some(BlockOp::Settle) if self.copy.place().is_some() && facts.is_dirty && !facts.gathers => {
+                self.is_on_disk()
+            }
             Some(BlockOp::Settle) => Next::only(Act::Finish),
             Some(BlockOp::Hold) => self.hold(facts),
         }

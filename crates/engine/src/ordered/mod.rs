@@ -152,7 +152,7 @@ impl Ordered {
         if writes_around && self.has_everything() {
             return Gathered::Past;
         }
-        let is_taken = self.open.contains(&block) || self.has_room() || !is_stuck;
+        let is_taken = self.gathers(block) || self.has_room() || !is_stuck;
         if !is_taken {
             return Gathered::Refused;
         }
@@ -205,11 +205,17 @@ impl Ordered {
         self.open.is_empty() && self.group.is_none() && self.settling == 0
     }
 
-    /// Whether there is room for one more block to gather.
+    /// Whether it was written since the latest cut.
+    pub(crate) fn gathers(&self, block: BlockNo) -> bool {
+        self.open.contains(&block)
+    }
+
+    /// Whether there is room for one more block to gather. What is not noted as clean yet is found dirty by a start, and may
+    /// have to gather again.
     pub(crate) fn has_room(&self) -> bool {
         let group = self.group.as_ref().map_or(0, Group::blocks);
         let most = self.config.group_blocks as usize;
-        self.open.len() < most && self.open.len() + group < 2 * most
+        self.open.len() < most && self.open.len() + group + self.settling < 2 * most
     }
 
     /// Whether the backing disk is so far behind that writes wait.
