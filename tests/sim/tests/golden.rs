@@ -1,6 +1,6 @@
 //! The committed image of on-disk format 1 opens to exactly what was put on it, for ever.
 //!
-//! `crates/sim/examples/format_1_image.rs` tells how it was made. It is not made again: when a test fails here, the code
+//! `tests/sim/examples/format_1_image.rs` tells how it was made. It is not made again: when a test fails here, the code
 //! has stopped reading what earlier releases wrote, and the code is to be mended, not the image. The next format gets an
 //! image of its own beside this one.
 
