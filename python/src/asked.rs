@@ -56,9 +56,10 @@ impl Asked {
             0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
             threads if threads <= MAX_THREADS => threads,
             threads => {
-                return Err(
-                    format!("threads is {threads}; up to {MAX_THREADS}, or 0 for one each processor").into()
-                );
+                return Err(format!(
+                    "threads is {threads}; up to {MAX_THREADS}, or 0 for one each processor"
+                )
+                .into());
             }
         };
         let vm_by = match common.vm_by.as_str() {

@@ -44,7 +44,9 @@ fn rules_of(texts: &[String], demands: &[Demand], block_bytes: u64) -> Result<Ve
         check_rule(rule, block_bytes).map_err(|message| format!("vms: {message}"))?;
         if !demands.iter().any(|demand| rule.is_for(&demand.name)) {
             let names: Vec<&str> = demands.iter().take(8).map(|demand| demand.name.as_str()).collect();
-            return Err(format!("vms: no curve is called {}; there are {}", rule.name, names.join(", ")).into());
+            return Err(
+                format!("vms: no curve is called {}; there are {}", rule.name, names.join(", ")).into()
+            );
         }
     }
     Ok(rules)

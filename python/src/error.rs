@@ -18,7 +18,8 @@ create_exception!(
 );
 
 /// What the command line says of Parquet, and what one does with it in Python.
-const NO_PARQUET: &str = "This is Parquet, which this program was built without; build it with --features parquet";
+const NO_PARQUET: &str =
+    "This is Parquet, which this program was built without; build it with --features parquet";
 const PARQUET_AS_TABLE: &str = "This is Parquet, which is given as a table: polars.read_parquet(path), pyarrow.parquet.read_table(path), \
                                 or duckdb.read_parquet(path)";
 

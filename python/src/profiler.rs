@@ -117,12 +117,7 @@ impl Lane {
         Ok(())
     }
 
-    fn add(
-        &mut self,
-        request: &TraceRequest,
-        block: BlockSize,
-        row: u64,
-    ) -> Result<(), Failure> {
+    fn add(&mut self, request: &TraceRequest, block: BlockSize, row: u64) -> Result<(), Failure> {
         if request.time_ns < self.last_ns {
             return Err(Failure::Trace(format!(
                 "{}: row {row} is earlier ({} ns) than one before it ({} ns); a volume's requests are needed by time: sort \

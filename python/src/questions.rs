@@ -12,8 +12,7 @@ use lode_plan::{
 };
 use lode_policy::{Quota, SchemeEntry, SchemeInfo, all_schemes};
 use lode_replay::{
-    Future, Options, Recording, ReplayError, Report, RequestStream, level_blocks, replay,
-    replay_with_future,
+    Future, Options, Recording, ReplayError, Report, RequestStream, level_blocks, replay, replay_with_future,
 };
 use lode_reuse::{CurveKind, Method};
 use lode_trace::{Merge, TraceError, VmBy};
@@ -404,8 +403,7 @@ struct Understood {
 
 impl Division {
     fn understood(&self, host: &Host, block: BlockSize) -> Result<Understood, Failure> {
-        let bytes =
-            |name, text: &Option<String>| text.as_deref().map(|text| size_of(name, text)).transpose();
+        let bytes = |name, text: &Option<String>| text.as_deref().map(|text| size_of(name, text)).transpose();
         let rules = self.rules.iter().map(|text| parse_rule(text)).collect::<Result<Vec<VmRule>, _>>()?;
         let words = DivisionWords {
             dram_bytes: bytes("dram", &self.dram)?,
