@@ -205,7 +205,7 @@ pub(crate) struct Session {
 }
 
 /// What a session has come to.
-pub(crate) enum Step {
+pub(crate) enum SessionStep {
     /// It waits for its client.
     Wait,
     /// It asks for this; to be answered with [`Session::answer`].
@@ -248,7 +248,7 @@ impl Session {
     }
 
     /// Goes on as far as possible without waiting.
-    pub(crate) fn advance(&mut self, now: Instant) -> Step {
+    pub(crate) fn advance(&mut self, now: Instant) -> SessionStep {
         if !self.output.is_empty() {
             return self.send(now);
         }
@@ -262,19 +262,19 @@ impl Session {
                 self.input.push(b'\n');
                 self.next_request(now)
             }
-            Ok(0) => Step::Over,
+            Ok(0) => SessionStep::Over,
             Ok(length) => {
                 self.input.extend_from_slice(&buf[..length]);
                 self.next_request(now)
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                Step::Wait
+                SessionStep::Wait
             }
-            Err(_) => Step::Over,
+            Err(_) => SessionStep::Over,
         }
     }
 
-    fn next_request(&mut self, now: Instant) -> Step {
+    fn next_request(&mut self, now: Instant) -> SessionStep {
         let end = self.input.iter().position(|byte| *byte == b'\n');
         if end.unwrap_or(self.input.len()) > MAX_REQUEST_BYTES {
             self.answer(&Refusal {
@@ -285,10 +285,10 @@ impl Session {
             self.is_last = true;
             return self.send(now);
         }
-        let Some(end) = end else { return Step::Wait };
+        let Some(end) = end else { return SessionStep::Wait };
         let line: Vec<u8> = self.input.drain(..=end).collect();
         match understand(&line[..end]) {
-            Ok(request) => Step::Ask(request),
+            Ok(request) => SessionStep::Ask(request),
             Err(refusal) => {
                 self.answer(&refusal);
                 self.send(now)
@@ -297,25 +297,25 @@ impl Session {
     }
 
     /// Sends what is left of the answer. The next request has its time from then on.
-    pub(crate) fn send(&mut self, now: Instant) -> Step {
+    pub(crate) fn send(&mut self, now: Instant) -> SessionStep {
         match self.stream.write(&self.output[self.sent..]) {
             Ok(length) => {
                 self.sent += length;
                 if self.sent < self.output.len() {
-                    return Step::Wait;
+                    return SessionStep::Wait;
                 }
                 if self.is_last {
-                    return Step::Over;
+                    return SessionStep::Over;
                 }
                 self.output.clear();
                 self.sent = 0;
                 self.deadline = now + COMMAND_LIMIT;
-                Step::Wait
+                SessionStep::Wait
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                Step::Wait
+                SessionStep::Wait
             }
-            Err(_) => Step::Over,
+            Err(_) => SessionStep::Over,
         }
     }
 }

@@ -14,7 +14,7 @@ use lode_nbd::{ExportInfo, Negotiated};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::commands::{ControlRequest, Session, Step};
+use crate::commands::{ControlRequest, Session, SessionStep};
 use crate::config::Config;
 use crate::connection::Permit;
 use crate::ending::end;
@@ -273,8 +273,8 @@ impl Control {
         let mut stop = false;
         for mut session in std::mem::take(&mut self.sessions) {
             let is_ready = ready.next() == Some(&true);
-            let mut step = if is_ready { session.advance(now) } else { Step::Wait };
-            if let Step::Ask(request) = step {
+            let mut step = if is_ready { session.advance(now) } else { SessionStep::Wait };
+            if let SessionStep::Ask(request) = step {
                 if let ControlRequest::Stop { drain } = request {
                     session.answer(&serde_json::json!({ "stopping": true }));
                     stop = true;
@@ -288,7 +288,7 @@ impl Control {
                 session = answered;
                 step = session.send(now);
             }
-            if matches!(step, Step::Wait) && now < session.deadline {
+            if matches!(step, SessionStep::Wait) && now < session.deadline {
                 self.sessions.push(session);
             }
         }

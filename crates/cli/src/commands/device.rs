@@ -61,10 +61,10 @@ struct Replace {
     #[command(flatten)]
     target: Target,
 
-    /// The one that goes.
+    /// The device to be replaced.
     device: PathBuf,
 
-    /// The one that comes.
+    /// The device that replaces it.
     by: PathBuf,
 
     /// Lose whatever that one holds.

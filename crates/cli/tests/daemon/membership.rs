@@ -315,9 +315,9 @@ fn a_reload_that_cannot_let_a_vm_go_changes_nothing() {
     let said = lode_fails(&["reload", &site.text("test.toml")]);
     for words in [
         "Nothing was changed",
-        "VM vm2 cannot go: 1 client is connected",
+        "Cannot remove VM vm2: 1 client is connected",
         "1 of its blocks is newer",
-        "VM vm4 cannot go: 256 of its blocks are newer",
+        "Cannot remove VM vm4: 256 of its blocks are newer",
         &format!("`lode drain {} --vm vm4`", site.text("test.toml")),
     ] {
         assert!(said.contains(words), "{words} in {said}");
@@ -479,7 +479,7 @@ fn a_reload_lets_vms_come_and_go() {
         .replace("dram = \"4MiB\"", "weight = 3\ndram = \"4MiB\"");
     std::fs::write(site.path("test.toml"), &new).unwrap();
     let said = lode_ok(&["reload", &site.text("test.toml")]);
-    assert!(said.contains("VM vm2 goes, weight of VM vm1, VM vm3 comes"), "{said}");
+    assert!(said.contains("VM vm2 removed, weight of VM vm1, VM vm3 added"), "{said}");
     assert_eq!(names(&daemon), ["vm1", "vm3"]);
     assert_eq!(daemon.status()["vms"][0]["sharing"]["weight"], 3.0);
     daemon.client("vm3").write(0, &bytes);

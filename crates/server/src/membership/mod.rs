@@ -4,7 +4,7 @@
 
 mod add;
 mod device;
-mod look;
+mod disk_check;
 mod parts;
 mod release;
 mod remove;
@@ -29,7 +29,7 @@ pub(crate) use self::parts::Parts;
 
 use self::add::AddVm;
 use self::device::ChangeDevice;
-use self::look::Look;
+use self::disk_check::DiskCheck;
 use self::release::{ReleaseVm, ResumeVm};
 use self::remove::RemoveVm;
 use self::rename::RenameVm;
@@ -46,29 +46,29 @@ const MOST_WAITING: usize = 16;
 
 /// One step of a change, and the configuration that holds when it is done.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
-    /// The disks of VMs that are to come are looked at, before anything is changed.
-    Look { vms: Vec<String>, config: Box<Config> },
-    /// A VM goes.
+pub(crate) enum ChangeStep {
+    /// The disks of VMs to be added are checked, before anything is changed.
+    CheckDisks { vms: Vec<String>, config: Box<Config> },
+    /// A VM is removed.
     Remove { vm: String, disconnect: bool, config: Box<Config> },
-    /// Keys of VMs change that are there before and after.
+    /// Settings change of VMs that are served before and after.
     Keys(Box<Config>),
-    /// A VM comes.
+    /// A VM is added.
     Add { vm: String, config: Box<Config> },
-    /// A VM gets another name.
+    /// A VM is renamed.
     Rename { from: String, to: String, config: Box<Config> },
     /// A VM's disk is to be opened elsewhere.
     Release { vm: String, refuse_clients: bool },
-    /// A VM's disk is served here as ever.
+    /// A VM's disk is served here again.
     Resume { vm: String },
-    /// An SSD of the pair goes or comes.
+    /// An SSD of the pair is removed or added.
     Device(DeviceChange),
 }
 
 /// What came of a step that a thread carried out.
 #[derive(Debug)]
 pub(crate) enum Done {
-    Looked,
+    DisksChecked,
     Removed {
         vm: String,
         /// The broker has let it go.
@@ -125,12 +125,12 @@ pub(crate) fn keeps(vm: &str, drain: &str, clients: u32, dirty_blocks: u64) -> O
         format!("{dirty_blocks} of its blocks {are} newer than the backing disk; first `{drain}`")
     });
     let why = [clients, dirty].into_iter().flatten().collect::<Vec<_>>();
-    (!why.is_empty()).then(|| format!("VM {vm} cannot go: {}", why.join(", and ")))
+    (!why.is_empty()).then(|| format!("Cannot remove VM {vm}: {}", why.join(", and ")))
 }
 
 /// What a thread is to do.
 pub(crate) enum Work {
-    Look(Look),
+    CheckDisks(DiskCheck),
     Add(Box<AddVm>),
     Remove(Box<RemoveVm>),
     Rename(Box<RenameVm>),
@@ -140,11 +140,11 @@ pub(crate) enum Work {
 }
 
 /// A change under way.
-pub(crate) struct Change {
+pub(crate) struct ActiveChange {
     /// Who asked, unless it was a signal.
     pub session: Option<Session>,
     /// What is left to be done, the step under way first.
-    pub steps: VecDeque<Step>,
+    pub steps: VecDeque<ChangeStep>,
     /// What was done, for people.
     pub done: Vec<String>,
     /// To be written to the configuration file at the end.
@@ -162,7 +162,7 @@ struct Running {
 
 /// Changes, one after the other. See the module's documentation.
 pub(crate) struct Changes {
-    pub current: Option<Change>,
+    pub current: Option<ActiveChange>,
     /// What is asked for in the meantime.
     pub waiting: VecDeque<(Option<Session>, ControlRequest)>,
     /// A VM has another name, but not everywhere: none gets another one before a restart.
@@ -205,24 +205,28 @@ impl Changes {
     }
 
     /// Begins a change of these steps.
-    pub(crate) fn begin(&mut self, session: Option<Session>, steps: Vec<Step>, answer: Value) {
+    pub(crate) fn begin(&mut self, session: Option<Session>, steps: Vec<ChangeStep>, answer: Value) {
         let (steps, done) = (steps.into(), Vec::new());
         let since = Instant::now();
-        self.current = Some(Change { session, steps, done, save: None, answer, since, running: None });
+        self.current = Some(ActiveChange { session, steps, done, save: None, answer, since, running: None });
     }
 
     /// What is under way, for whoever waits.
     pub(crate) fn view(&self) -> Option<ChangeView> {
-        let Change { steps, since, .. } = self.current.as_ref()?;
+        let ActiveChange { steps, since, .. } = self.current.as_ref()?;
         let text = match steps.front()? {
-            Step::Look { .. } => "disks of VMs that are to come are looked at".to_owned(),
-            Step::Remove { vm, .. } => format!("VM {vm} goes, once its backing disk has everything"),
-            Step::Keys(_) => "keys are taken over".to_owned(),
-            Step::Add { vm, .. } => format!("VM {vm} comes"),
-            Step::Rename { from, to, .. } => format!("VM {from} gets the name {to}"),
-            Step::Release { vm, .. } => format!("VM {vm} is released, once its backing disk has everything"),
-            Step::Resume { vm } => format!("VM {vm} is to be served as ever"),
-            Step::Device(_) => "an SSD of the pair goes or comes".to_owned(),
+            ChangeStep::CheckDisks { .. } => "the disks of VMs to be added are being checked".to_owned(),
+            ChangeStep::Remove { vm, .. } => {
+                format!("VM {vm} is being removed, once its backing disk has everything")
+            }
+            ChangeStep::Keys(_) => "settings are being applied".to_owned(),
+            ChangeStep::Add { vm, .. } => format!("VM {vm} is being added"),
+            ChangeStep::Rename { from, to, .. } => format!("VM {from} is being renamed to {to}"),
+            ChangeStep::Release { vm, .. } => {
+                format!("VM {vm} is released, once its backing disk has everything")
+            }
+            ChangeStep::Resume { vm } => format!("VM {vm} is being resumed"),
+            ChangeStep::Device(_) => "an SSD of the pair is being changed".to_owned(),
         };
         Some(ChangeView { text, for_s: since.elapsed().as_secs(), waiting: self.waiting.len() })
     }
@@ -233,7 +237,9 @@ impl Changes {
         let (parts, give_up, ends) = (Arc::clone(parts), Arc::clone(&self.give_up), Arc::clone(&self.ends));
         let body = move || {
             let done = guarded(|| match work {
-                Work::Look(look) => look.run(&parts).map(|()| Done::Looked).map_err(Failure::Unchanged),
+                Work::CheckDisks(check) => {
+                    check.run(&parts).map(|()| Done::DisksChecked).map_err(Failure::Unchanged)
+                }
                 Work::Add(add) => {
                     let added = add.run(&parts, &give_up);
                     added.map(|added| Done::Added(Box::new(added))).map_err(Failure::Unchanged)
@@ -297,7 +303,7 @@ impl Changes {
 }
 
 /// The steps from one configuration to another, in an order in which each of them can be.
-pub(crate) fn steps_between(old: &Config, new: &Config) -> Result<Vec<Step>, ServerError> {
+pub(crate) fn steps_between(old: &Config, new: &Config) -> Result<Vec<ChangeStep>, ServerError> {
     let names = |config: &Config| config.vms.iter().map(|vm| vm.name.clone()).collect::<Vec<_>>();
     let (old_names, new_names) = (names(old), names(new));
     let mut added: Vec<String> = new_names.iter().filter(|name| !old_names.contains(name)).cloned().collect();
@@ -309,19 +315,23 @@ pub(crate) fn steps_between(old: &Config, new: &Config) -> Result<Vec<Step>, Ser
     let (mut steps, mut config) = (Vec::new(), old.clone());
     for vm in removed {
         config = config.without(vm)?;
-        steps.push(Step::Remove { vm: vm.clone(), disconnect: false, config: Box::new(config.clone()) });
+        steps.push(ChangeStep::Remove {
+            vm: vm.clone(),
+            disconnect: false,
+            config: Box::new(config.clone()),
+        });
     }
     let mut later = vec![new.clone()];
     while let Some(vm) = added.pop() {
         let config = later[later.len() - 1].clone();
         later.push(config.without(&vm)?);
-        steps.push(Step::Add { vm, config: Box::new(config) });
+        steps.push(ChangeStep::Add { vm, config: Box::new(config) });
     }
     // The last VM that comes was put first.
     let adds = steps.len() - (later.len() - 1);
     steps[adds..].reverse();
     let keys = later.pop().unwrap_or_else(|| new.clone());
-    steps.insert(adds, Step::Keys(Box::new(keys)));
+    steps.insert(adds, ChangeStep::Keys(Box::new(keys)));
     Ok(steps)
 }
 

@@ -1,5 +1,5 @@
-//! A VM goes: its shard lets it out when its backing disk has everything, then its space on the SSD is nobody's. It must not know
-//! who asks.
+//! Removes a VM: its shard gives it up when its backing disk has everything, then its space on the SSD is free. It must not know who
+//! asks.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::sync_channel;

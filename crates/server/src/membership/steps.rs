@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::add::AddVm;
 use super::device::{ChangeDevice, DeviceChange};
-use super::look::Look;
+use super::disk_check::DiskCheck;
 use super::release::{ReleaseVm, ResumeVm};
 use super::remove::RemoveVm;
 use super::rename::RenameVm;
-use super::{AddedVm, Done, Failure, Step, Work, answer, keeps, steps_between};
+use super::{AddedVm, ChangeStep, Done, Failure, Work, answer, keeps, steps_between};
 use crate::commands::{ControlRequest, Refusal, Session};
 use crate::config::{Changes, Config, VmConfig};
 use crate::control::{Control, Endpoint};
@@ -38,11 +38,11 @@ impl Control {
             ControlRequest::VmRemove { vm, disconnect, save } => control.remove_steps(vm, *disconnect, *save),
             ControlRequest::VmRename { vm, to } => control.rename_steps(vm, to),
             ControlRequest::VmRelease { vm, refuse_clients } => control.vm_of(vm).map(|_| {
-                let step = Step::Release { vm: vm.clone(), refuse_clients: *refuse_clients };
+                let step = ChangeStep::Release { vm: vm.clone(), refuse_clients: *refuse_clients };
                 (vec![step], json!({ "vm": vm, "done": "released" }), None)
             }),
             ControlRequest::VmResume { vm } => control.vm_of(vm).map(|_| {
-                (vec![Step::Resume { vm: vm.clone() }], json!({ "vm": vm, "done": "resumed" }), None)
+                (vec![ChangeStep::Resume { vm: vm.clone() }], json!({ "vm": vm, "done": "resumed" }), None)
             }),
             ControlRequest::DeviceRemove { path } => {
                 Ok(device_steps(DeviceChange::Remove { path: path.clone() }))
@@ -78,42 +78,42 @@ impl Control {
         let new = Config::load(&self.config.path).map_err(|error| error.to_string())?;
         let steps = steps_between(&self.config, &new);
         let mut steps = steps.map_err(|error| format!("Nothing was changed: {error}"))?;
-        let goes = |step: &Step| match step {
-            Step::Remove { vm, .. } => Some(vm.clone()),
+        let removed = |step: &ChangeStep| match step {
+            ChangeStep::Remove { vm, .. } => Some(vm.clone()),
             _ => None,
         };
-        self.check_goings(&steps.iter().filter_map(goes).collect::<Vec<_>>())?;
+        self.check_removals(&steps.iter().filter_map(removed).collect::<Vec<_>>())?;
         let (mut before, mut changed) = (&self.config, Vec::new());
         for step in &steps {
             match step {
-                Step::Remove { vm, config, .. } => {
-                    changed.push(format!("VM {vm} goes"));
+                ChangeStep::Remove { vm, config, .. } => {
+                    changed.push(format!("VM {vm} removed"));
                     before = config;
                 }
-                Step::Keys(config) => changed.extend(keys_that_change(before, config)?),
-                Step::Add { vm, .. } => changed.push(format!("VM {vm} comes")),
-                Step::Look { .. }
-                | Step::Rename { .. }
-                | Step::Release { .. }
-                | Step::Resume { .. }
-                | Step::Device(_) => {}
+                ChangeStep::Keys(config) => changed.extend(keys_that_change(before, config)?),
+                ChangeStep::Add { vm, .. } => changed.push(format!("VM {vm} added")),
+                ChangeStep::CheckDisks { .. }
+                | ChangeStep::Rename { .. }
+                | ChangeStep::Release { .. }
+                | ChangeStep::Resume { .. }
+                | ChangeStep::Device(_) => {}
             }
         }
         self.check_first_comer(&steps)?;
-        let comes = |step: &Step| match step {
-            Step::Add { vm, .. } => Some(vm.clone()),
+        let added = |step: &ChangeStep| match step {
+            ChangeStep::Add { vm, .. } => Some(vm.clone()),
             _ => None,
         };
-        let vms: Vec<String> = steps.iter().filter_map(comes).collect();
+        let vms: Vec<String> = steps.iter().filter_map(added).collect();
         if !vms.is_empty() {
-            steps.insert(0, Step::Look { vms, config: Box::new(new) });
+            steps.insert(0, ChangeStep::CheckDisks { vms, config: Box::new(new) });
         }
         Ok((steps, json!({ "changed": changed }), None))
     }
 
-    /// That there is room for the first VM that comes, where none goes that would make some.
-    fn check_first_comer(&self, steps: &[Step]) -> Result<(), String> {
-        let [Step::Keys(_), Step::Add { vm: name, config }, ..] = steps else { return Ok(()) };
+    /// That there is room for the first VM that is added, where none is removed that would make some.
+    fn check_first_comer(&self, steps: &[ChangeStep]) -> Result<(), String> {
+        let [ChangeStep::Keys(_), ChangeStep::Add { vm: name, config }, ..] = steps else { return Ok(()) };
         let mut config = (**config).clone();
         config.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));
         let vm = config.vms.iter().find(|vm| vm.name == *name).ok_or("It is not in the configuration")?;
@@ -122,7 +122,7 @@ impl Control {
     }
 
     /// That these VMs can go by themselves, before the first of them does.
-    fn check_goings(&self, names: &[String]) -> Result<(), String> {
+    fn check_removals(&self, names: &[String]) -> Result<(), String> {
         if names.is_empty() {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl Control {
             save.then(|| Config::load(&self.config.path).and_then(|file| file.with_vm(&table))).transpose();
         let save = save.map_err(|error| format!("Nothing was changed: {error}"))?;
         let answer = answer(&name, "added", save.is_some(), &self.config);
-        Ok((vec![Step::Add { vm: name, config: Box::new(config) }], answer, save.map(Box::new)))
+        Ok((vec![ChangeStep::Add { vm: name, config: Box::new(config) }], answer, save.map(Box::new)))
     }
 
     fn remove_steps(&self, vm: &str, disconnect: bool, save: bool) -> Result<Begun, String> {
@@ -156,7 +156,7 @@ impl Control {
             return Err("The last VM cannot be removed; stop the service instead".to_owned());
         }
         if !disconnect {
-            self.check_goings(&[vm.to_owned()])?;
+            self.check_removals(&[vm.to_owned()])?;
         }
         let config = self.config.without(vm).map_err(|error| error.to_string())?;
         let load = || {
@@ -167,7 +167,7 @@ impl Control {
         // One that was never written there is gone for good as well.
         let is_in_file = || Config::load(&self.config.path).is_ok_and(|file| file.has_vm(vm));
         let answer = answer(vm, "removed", save.is_some() || !is_in_file(), &self.config);
-        let step = Step::Remove { vm: vm.to_owned(), disconnect, config: Box::new(config) };
+        let step = ChangeStep::Remove { vm: vm.to_owned(), disconnect, config: Box::new(config) };
         Ok((vec![step], answer, save.map(Box::new)))
     }
 
@@ -195,7 +195,7 @@ impl Control {
             ));
         }
         let answer = answer(to, "renamed", is_in_file, &self.config);
-        let step = Step::Rename { from: from.to_owned(), to: to.to_owned(), config: Box::new(config) };
+        let step = ChangeStep::Rename { from: from.to_owned(), to: to.to_owned(), config: Box::new(config) };
         Ok((vec![step], answer, None))
     }
 
@@ -213,29 +213,29 @@ impl Control {
     }
 
     /// Carries a step out, or has a thread do so: then true.
-    fn begin_step(&mut self, step: Step) -> Result<bool, String> {
+    fn begin_step(&mut self, step: ChangeStep) -> Result<bool, String> {
         let work = match step {
-            Step::Look { vms, config } => Work::Look(Look {
+            ChangeStep::CheckDisks { vms, config } => Work::CheckDisks(DiskCheck {
                 vms,
                 config,
                 served: self.config.vms.iter().map(|vm| vm.backing.clone()).collect(),
             }),
-            Step::Keys(config) => {
+            ChangeStep::Keys(config) => {
                 self.take_over(*config)?;
                 return Ok(false);
             }
-            Step::Remove { vm, disconnect, .. } => self.remove_vm(&vm, disconnect)?,
-            Step::Add { vm, config } => self.add_vm(&vm, *config)?,
-            Step::Rename { from, to, .. } => self.rename_vm(&from, &to)?,
-            Step::Release { vm, refuse_clients } => {
+            ChangeStep::Remove { vm, disconnect, .. } => self.remove_vm(&vm, disconnect)?,
+            ChangeStep::Add { vm, config } => self.add_vm(&vm, *config)?,
+            ChangeStep::Rename { from, to, .. } => self.rename_vm(&from, &to)?,
+            ChangeStep::Release { vm, refuse_clients } => {
                 let number = self.served.list[self.vm_of(&vm)?].number;
                 Work::Release(ReleaseVm { vm, number, refuse_clients })
             }
-            Step::Resume { vm } => {
+            ChangeStep::Resume { vm } => {
                 let number = self.served.list[self.vm_of(&vm)?].number;
                 Work::Resume(ResumeVm { vm, number })
             }
-            Step::Device(change) => {
+            ChangeStep::Device(change) => {
                 Work::Device(Box::new(ChangeDevice { change, config: self.config.clone() }))
             }
         };
@@ -249,14 +249,14 @@ impl Control {
         {
             change.done.push(match step {
                 // It changes nothing.
-                Step::Look { .. } => return,
-                Step::Remove { vm, .. } => format!("VM {vm} went"),
-                Step::Keys(_) => "keys were taken over".to_owned(),
-                Step::Add { vm, .. } => format!("VM {vm} came"),
-                Step::Rename { from, to, .. } => format!("VM {from} is {to}"),
-                Step::Release { vm, .. } => format!("VM {vm} was released"),
-                Step::Resume { vm } => format!("VM {vm} is served as ever"),
-                Step::Device(_) => "an SSD of the pair went or came".to_owned(),
+                ChangeStep::CheckDisks { .. } => return,
+                ChangeStep::Remove { vm, .. } => format!("VM {vm} was removed"),
+                ChangeStep::Keys(_) => "settings were applied".to_owned(),
+                ChangeStep::Add { vm, .. } => format!("VM {vm} was added"),
+                ChangeStep::Rename { from, to, .. } => format!("VM {from} was renamed to {to}"),
+                ChangeStep::Release { vm, .. } => format!("VM {vm} was released"),
+                ChangeStep::Resume { vm } => format!("VM {vm} was resumed"),
+                ChangeStep::Device(_) => "an SSD of the pair was changed".to_owned(),
             });
         }
     }
@@ -342,14 +342,14 @@ impl Control {
         // It has happened, whatever becomes of who keeps the books.
         let noted = self.guard_steering(|control| {
             match done {
-                Done::Looked => {}
+                Done::DisksChecked => {}
                 Done::Removed { vm, has_left, warning } => control.vm_removed(&vm, has_left, warning),
                 Done::Added(added) => control.vm_added(*added),
                 Done::Renamed { from, to, warning } => control.vm_renamed(&from, &to, warning),
                 Done::Released { vm, sidecar } => control.vm_released(&vm, sidecar),
                 Done::Resumed { vm } => {
-                    tracing::info!("VM {vm} is served as ever");
-                    control.events.note(EventKind::Setting, Some(&vm), "it is served as ever");
+                    tracing::info!("VM {vm} was resumed");
+                    control.events.note(EventKind::Setting, Some(&vm), "it was resumed");
                 }
                 Done::Device { view, config } => {
                     control.config = config.map_or_else(|| control.config.clone(), |config| *config);
@@ -371,13 +371,19 @@ impl Control {
     fn config_after(&self) -> Config {
         let step = self.changes.current.as_ref().and_then(|change| change.steps.front());
         let config = match step {
-            Some(Step::Remove { config, .. } | Step::Add { config, .. } | Step::Rename { config, .. }) => {
-                config
-            }
-            Some(Step::Keys(config)) => config,
-            Some(Step::Look { .. } | Step::Release { .. } | Step::Resume { .. } | Step::Device(_)) | None => {
-                &self.config
-            }
+            Some(
+                ChangeStep::Remove { config, .. }
+                | ChangeStep::Add { config, .. }
+                | ChangeStep::Rename { config, .. },
+            ) => config,
+            Some(ChangeStep::Keys(config)) => config,
+            Some(
+                ChangeStep::CheckDisks { .. }
+                | ChangeStep::Release { .. }
+                | ChangeStep::Resume { .. }
+                | ChangeStep::Device(_),
+            )
+            | None => &self.config,
         };
         config.sorted_as(&self.config)
     }
@@ -453,7 +459,7 @@ impl Control {
     fn vm_renamed(&mut self, from: &str, to: &str, warning: Option<String>) {
         let Some(at) = self.config.vms.iter().position(|one| one.name == from) else { return };
         let step = self.changes.current.as_ref().and_then(|change| change.steps.front());
-        let Some(Step::Rename { config, .. }) = step else { return };
+        let Some(ChangeStep::Rename { config, .. }) = step else { return };
         let mut config = (**config).clone();
         let names = self.config.vms.iter().map(|vm| vm.name.as_str());
         config.sort_vms(names.map(|name| if name == from { to } else { name }));
@@ -554,10 +560,10 @@ fn keys_that_change(before: &Config, after: &Config) -> Result<Vec<String>, Stri
 }
 
 /// Steps, the answer at their end, and what is to be written to the configuration file then.
-type Begun = (Vec<Step>, Value, Option<Box<Config>>);
+type Begun = (Vec<ChangeStep>, Value, Option<Box<Config>>);
 
 fn device_steps(change: DeviceChange) -> Begun {
-    (vec![Step::Device(change)], Value::Null, None)
+    (vec![ChangeStep::Device(change)], Value::Null, None)
 }
 
 /// Answers a session, if there is one.

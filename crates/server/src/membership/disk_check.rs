@@ -1,5 +1,5 @@
-//! VMs that a reload brings: what can be told of their disks before anything is changed. What is refused here would be refused
-//! when they come, with other VMs gone or changed by then. It must not know who asks.
+//! VMs that a reload adds: what can be told of their disks before anything is changed. What is refused here would be refused
+//! when they are added, with other VMs removed or changed by then. It must not know who asks.
 
 use std::path::PathBuf;
 
@@ -10,26 +10,26 @@ use crate::files::{check_files, file_identity, open_backing};
 use crate::start::plan_vm;
 
 /// See the module's documentation.
-pub(crate) struct Look {
-    /// Those that are to come.
+pub(crate) struct DiskCheck {
+    /// Those to be added.
     pub vms: Vec<String>,
     /// With them.
     pub config: Box<Config>,
-    /// Disks that are served now. One of a VM that goes cannot be opened before it has gone.
+    /// Disks that are served now. One of a VM that is to be removed cannot be opened before.
     pub served: Vec<PathBuf>,
 }
 
-impl Look {
+impl DiskCheck {
     pub(super) fn run(&self, parts: &Parts) -> Result<(), String> {
-        let look = || {
+        let check = || {
             check_files(&self.config)?;
-            let comes = |vm: &&VmConfig| self.vms.contains(&vm.name) && !self.is_served(vm);
-            self.config.vms.iter().filter(comes).try_for_each(|vm| self.look_at(vm, parts))
+            let is_new = |vm: &&VmConfig| self.vms.contains(&vm.name) && !self.is_served(vm);
+            self.config.vms.iter().filter(is_new).try_for_each(|vm| self.check_vm(vm, parts))
         };
-        look().map_err(|error: ServerError| error.to_string())
+        check().map_err(|error: ServerError| error.to_string())
     }
 
-    fn look_at(&self, vm: &VmConfig, parts: &Parts) -> Result<(), ServerError> {
+    fn check_vm(&self, vm: &VmConfig, parts: &Parts) -> Result<(), ServerError> {
         let backing = open_backing(vm)?;
         parts.claims.check(&self.config, vm, &backing, (None, None), || Ok(0))?;
         let mut plan = plan_vm(&self.config, vm, backing, parts.block)?;
