@@ -4,8 +4,8 @@
 
 use lode_nbd::proto::{self, Greeting, OptionReplyHeader, RequestHeader};
 use lode_nbd::{
-    Command, Error, ExportInfo, Handshake, MAX_OPTIONS, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES, Negotiated,
-    Progress, Received, Refusal, ReplyEncoder, Request, Transmission,
+    Command, Error, ExportInfo, Handshake, HandshakeStep, MAX_OPTIONS, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES,
+    Negotiated, Received, Refusal, ReplyEncoder, Request, Transmission,
 };
 
 const SIZE_BYTES: u64 = 1 << 30;
@@ -19,7 +19,7 @@ fn exports() -> [ExportInfo; 2] {
 }
 
 /// How a handshake ended: what the server sent, and the last progress or the error.
-type Ended = (Vec<u8>, Result<Progress, Error>);
+type Ended = (Vec<u8>, Result<HandshakeStep, Error>);
 
 /// Feeds a handshake with slices of at most `most` bytes until it ends or the input does.
 fn run_handshake(data: &[u8], most: usize) -> Ended {
@@ -43,7 +43,7 @@ fn run_handshake(data: &[u8], most: usize) -> Ended {
         assert!(out.len() - before <= MOST_REPLY_BYTES, "{} bytes for an option", out.len() - before);
         rest = &rest[consumed..];
         match progress {
-            Progress::NeedMore => {
+            HandshakeStep::NeedMore => {
                 assert_eq!(
                     (consumed, before),
                     (slice.len(), out.len()),
@@ -53,11 +53,11 @@ fn run_handshake(data: &[u8], most: usize) -> Ended {
                     return (out, Ok(progress));
                 }
             }
-            Progress::Reply => {
+            HandshakeStep::Reply => {
                 replies += 1;
                 assert!(replies <= MAX_OPTIONS && out.len() > before);
             }
-            Progress::Done(_) | Progress::Aborted => {
+            HandshakeStep::Done(_) | HandshakeStep::Aborted => {
                 assert!(
                     handshake.advance(rest, &exports, |_| true, &mut out).is_err(),
                     "it goes on after its end"
@@ -69,7 +69,7 @@ fn run_handshake(data: &[u8], most: usize) -> Ended {
 }
 
 /// What the server sent is its greeting and whole replies; the answer to `EXPORT_NAME` is none, and the last thing.
-fn check_replies(sent: &[u8], progress: &Result<Progress, Error>) {
+fn check_replies(sent: &[u8], progress: &Result<HandshakeStep, Error>) {
     let (greeting, mut rest) = sent.split_first_chunk().expect("a greeting");
     assert!(Greeting::decode(greeting).is_some());
     while let Some((header, tail)) = rest.split_first_chunk()
@@ -78,7 +78,7 @@ fn check_replies(sent: &[u8], progress: &Result<Progress, Error>) {
         assert!(header.length_bytes as usize <= tail.len(), "a reply is cut short");
         rest = &tail[header.length_bytes as usize..];
     }
-    let is_export_name = matches!(progress, Ok(Progress::Done(_))) && [10, 134].contains(&rest.len());
+    let is_export_name = matches!(progress, Ok(HandshakeStep::Done(_))) && [10, 134].contains(&rest.len());
     assert!(rest.is_empty() || is_export_name, "{} bytes that are no reply", rest.len());
 }
 
@@ -88,7 +88,7 @@ pub fn check_handshake(data: &[u8]) -> bool {
     assert_eq!(run_handshake(data, 1), (sent.clone(), progress.clone()), "slicing changes what is answered");
     check_replies(&sent, &progress);
     match progress {
-        Ok(Progress::Done(negotiated)) => {
+        Ok(HandshakeStep::Done(negotiated)) => {
             assert!(negotiated.export < exports().len());
             true
         }

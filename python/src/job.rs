@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use lode_trace::{Merge, Progress};
+use lode_trace::{Merge, ReadProgress};
 use pyo3::prelude::*;
 
 use crate::error::Failure;
@@ -37,7 +37,7 @@ impl Control {
     }
 
     /// The same of any traces.
-    pub fn tell_progress(&self, inputs: impl Iterator<Item = Progress>) {
+    pub fn tell_progress(&self, inputs: impl Iterator<Item = ReadProgress>) {
         let (mut done, mut total) = (0, Some(0));
         for input in inputs {
             done += input.read_bytes;

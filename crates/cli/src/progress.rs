@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use lode_plan::CompareProgress;
-use lode_trace::{Progress, SortProgress};
+use lode_trace::{ReadProgress, SortProgress};
 
 use crate::amounts::show_size;
 use crate::output;
@@ -66,7 +66,7 @@ impl Bar {
     }
 
     /// Shows how far all `inputs` together are read.
-    pub fn update(&mut self, inputs: impl Iterator<Item = Progress>) {
+    pub fn update(&mut self, inputs: impl Iterator<Item = ReadProgress>) {
         let (mut read_bytes, mut total_bytes) = (0, Some(0));
         for input in inputs {
             read_bytes += input.read_bytes;

@@ -31,7 +31,7 @@ pub enum Arrangement {
 
 /// One bar in each row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct BarPart {
     /// What it is: "Reads".
     pub name: String,
     /// Its length in each row, from zero up. On a page it may follow sliders.
@@ -48,7 +48,7 @@ pub struct Panel {
     /// How its parts stand.
     pub arrangement: Arrangement,
     /// Its parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
 }
 
 /// Rows of bars, in one or more panels beside each other that share the rows' names.
@@ -120,7 +120,7 @@ impl Panel {
     }
 
     /// The longest bar, or stack, of `rows` rows, where `value` says how long a part is.
-    fn longest(&self, rows: usize, value: impl Fn(&Part, usize) -> f64) -> f64 {
+    fn longest(&self, rows: usize, value: impl Fn(&BarPart, usize) -> f64) -> f64 {
         let lengths = (0..rows).map(|row| {
             let parts = self.parts.iter().map(|part| value(part, row));
             if self.arrangement == Arrangement::Stacked { parts.sum() } else { parts.fold(0.0, f64::max) }
@@ -130,11 +130,13 @@ impl Panel {
 
     /// Axes for every state of the sliders, each about half as long as the one before.
     fn levels(&self, rows: usize, place: impl Fn(Range) -> Placed) -> Result<Vec<Placed>, DrawError> {
-        let most_of =
-            |part: &Part, row: usize| part.values.states.iter().map(|state| state[row]).fold(0.0, f64::max);
+        let most_of = |part: &BarPart, row: usize| {
+            part.values.states.iter().map(|state| state[row]).fold(0.0, f64::max)
+        };
         let longest = self.longest(rows, most_of);
         let longest_in = |state: &Vec<f64>| state.iter().copied().fold(0.0, f64::max);
-        let least_of = |part: &Part| part.values.states.iter().map(longest_in).fold(f64::INFINITY, f64::min);
+        let least_of =
+            |part: &BarPart| part.values.states.iter().map(longest_in).fold(f64::INFINITY, f64::min);
         // In no state are all bars shorter than this.
         let least = self.parts.iter().map(least_of).fold(0.0, f64::max);
         let lengths = (0..MOST_LEVELS).map(|level| (level, longest / 2_f64.powi(level)));
@@ -251,7 +253,7 @@ impl BarChart {
             let to = from + (panel_px - 6.5 * font_px).max(panel_px * 0.3);
             let place = |range| Placed::across(range, panel.unit, from, to, font_px, true);
             let all = panel.levels(self.rows.len(), place)?;
-            let value = |part: &Part, row: usize| part.values.at(frame.counts, frame.positions)[row];
+            let value = |part: &BarPart, row: usize| part.values.at(frame.counts, frame.positions)[row];
             let longest = panel.longest(self.rows.len(), value);
             axes.extend(all.iter().rev().find(|axis| axis.range.high >= longest).or(all.first()).cloned());
             levels.push(all);

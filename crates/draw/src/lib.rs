@@ -21,7 +21,7 @@ mod text;
 mod unit;
 
 pub use axis::{Axis, Scale};
-pub use bars::{Arrangement, BarChart, Panel, Part};
+pub use bars::{Arrangement, BarChart, BarPart, Panel};
 pub use error::{DrawError, DrawErrorKind};
 pub use line::{LineChart, Markers, Series, Shape, Tint};
 pub use page::{

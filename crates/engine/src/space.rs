@@ -63,7 +63,7 @@ enum Turn {
 
 /// What was asked of the host, and how far a volume has come that gives space up.
 #[derive(Debug, Default)]
-pub(crate) struct Space {
+pub(crate) struct SpaceClient {
     requests: VecDeque<SpaceRequest>,
     /// What was asked for and did not come.
     wanted_frames: u32,
@@ -102,7 +102,7 @@ pub(crate) enum Look {
     OutsideSlots,
 }
 
-impl Space {
+impl SpaceClient {
     fn ask(&mut self, request: SpaceRequest) {
         self.requests.push_back(request);
     }
@@ -275,13 +275,13 @@ impl Space {
 mod tests {
     use super::*;
 
-    fn asked(space: &mut Space) -> Vec<SpaceRequest> {
+    fn asked(space: &mut SpaceClient) -> Vec<SpaceRequest> {
         std::iter::from_fn(|| space.next_request()).collect()
     }
 
     #[test]
     fn what_is_missing_is_asked_for_once_and_what_came_too_late_is_given_back() {
-        let mut space = Space::default();
+        let mut space = SpaceClient::default();
         (0..2).for_each(|_| space.follow_frames(0, 5));
         (0..2).for_each(|_| space.follow_extents(3, 1));
         assert_eq!(asked(&mut space), [SpaceRequest::WantFrames(5), SpaceRequest::WantExtents(2)]);
@@ -301,8 +301,9 @@ mod tests {
 
     #[test]
     fn empty_extents_go_all_together_or_after_a_tick() {
-        let mut space = Space::default();
-        let now = |space: &Space| [(0, 0), (2, 0), (2, 1), (1, 1), (2, 2)].map(|of| space.gives_up(5, 3, of));
+        let mut space = SpaceClient::default();
+        let now =
+            |space: &SpaceClient| [(0, 0), (2, 0), (2, 1), (1, 1), (2, 2)].map(|of| space.gives_up(5, 3, of));
         assert_eq!(now(&space), [false, false, false, false, true]);
         space.tick();
         assert_eq!(now(&space), [false, false, true, true, true]);
@@ -315,8 +316,8 @@ mod tests {
 
     #[test]
     fn a_sweep_looks_at_every_slot_then_outside_and_begins_anew_after_a_tick() {
-        let mut space = Space::default();
-        let looks = |space: &mut Space, slots| {
+        let mut space = SpaceClient::default();
+        let looks = |space: &mut SpaceClient, slots| {
             let count = space.begin_looks(Some(40));
             let mut looks: Vec<Look> = (0..count).map(|_| space.next_look(slots)).collect();
             looks.retain(|&look| look != Look::Wait);

@@ -35,7 +35,7 @@ pub struct Negotiated {
 
 /// What to do after a call of [`Handshake::advance`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum HandshakeStep {
     /// All input was consumed; call again with more.
     NeedMore,
     /// A reply was appended to the output. Send it, then call again with the rest of the input.
@@ -108,18 +108,18 @@ impl Handshake {
     ///
     /// # Errors
     /// The client broke the protocol or a limit: close the connection. Later calls return the same error.
-    /// [`ErrorKind::Misuse`] after [`Progress::Done`] or [`Progress::Aborted`].
+    /// [`ErrorKind::Misuse`] after [`HandshakeStep::Done`] or [`HandshakeStep::Aborted`].
     pub fn advance(
         &mut self,
         input: &[u8],
         exports: &[ExportInfo],
         mut admit: impl FnMut(usize) -> bool,
         out: &mut Vec<u8>,
-    ) -> Result<(usize, Progress), Error> {
+    ) -> Result<(usize, HandshakeStep), Error> {
         let mut rest = input;
         match self.run(&mut rest, exports, &mut admit, out) {
             Ok(progress) => {
-                if matches!(progress, Progress::Done(_) | Progress::Aborted) {
+                if matches!(progress, HandshakeStep::Done(_) | HandshakeStep::Aborted) {
                     self.state = State::Ended;
                 }
                 Ok((input.len() - rest.len(), progress))
@@ -139,22 +139,24 @@ impl Handshake {
         exports: &[ExportInfo],
         admit: &mut dyn FnMut(usize) -> bool,
         out: &mut Vec<u8>,
-    ) -> Result<Progress, Error> {
+    ) -> Result<HandshakeStep, Error> {
         loop {
             match &mut self.state {
                 State::ClientFlags => {
-                    let Some(bytes) = self.client_flags.take(rest) else { return Ok(Progress::NeedMore) };
+                    let Some(bytes) = self.client_flags.take(rest) else {
+                        return Ok(HandshakeStep::NeedMore);
+                    };
                     self.accept_client_flags(u32::from_be_bytes(bytes))?;
                     self.state = State::Header;
                 }
                 State::Header => {
-                    let Some(bytes) = self.header.take(rest) else { return Ok(Progress::NeedMore) };
+                    let Some(bytes) = self.header.take(rest) else { return Ok(HandshakeStep::NeedMore) };
                     self.state = self.plan(&bytes)?;
                 }
                 State::Collect { option, length_bytes } => {
                     let (option, wanted) = (*option, *length_bytes as usize);
                     if !fill(&mut self.data, wanted, rest) {
-                        return Ok(Progress::NeedMore);
+                        return Ok(HandshakeStep::NeedMore);
                     }
                     self.state = State::Header;
                     return self.answer(option, exports, admit, out);
@@ -162,11 +164,11 @@ impl Handshake {
                 State::Skip { option, remaining_bytes, kind, message } => {
                     split_payload(rest, remaining_bytes);
                     if *remaining_bytes > 0 {
-                        return Ok(Progress::NeedMore);
+                        return Ok(HandshakeStep::NeedMore);
                     }
                     option::write_reply(out, *option, *kind, &[message.as_bytes()]);
                     self.state = State::Header;
-                    return Ok(Progress::Reply);
+                    return Ok(HandshakeStep::Reply);
                 }
                 State::Ended => return Err(Error::new(ErrorKind::Misuse, "the handshake has ended")),
                 State::Failed(error) => return Err(error.clone()),
@@ -240,7 +242,7 @@ impl Handshake {
         exports: &[ExportInfo],
         admit: &mut dyn FnMut(usize) -> bool,
         out: &mut Vec<u8>,
-    ) -> Result<Progress, Error> {
+    ) -> Result<HandshakeStep, Error> {
         match option {
             proto::OPT_EXPORT_NAME => {
                 let Some(index) = export::find(exports, &self.data) else {
@@ -253,26 +255,26 @@ impl Handshake {
                     return Err(Error::new(ErrorKind::NotAdmitted, context));
                 }
                 option::write_export_name(out, &exports[index], self.structured, self.no_zeroes);
-                Ok(Progress::Done(self.negotiated(&exports[index], index, true)))
+                Ok(HandshakeStep::Done(self.negotiated(&exports[index], index, true)))
             }
             proto::OPT_INFO | proto::OPT_GO => Ok(self.answer_info(option, exports, admit, out)),
             proto::OPT_LIST => {
                 option::write_list(out, exports);
-                Ok(Progress::Reply)
+                Ok(HandshakeStep::Reply)
             }
             proto::OPT_ABORT => {
                 option::write_reply(out, option, proto::REP_ACK, &[]);
-                Ok(Progress::Aborted)
+                Ok(HandshakeStep::Aborted)
             }
             proto::OPT_LIST_META_CONTEXT | proto::OPT_SET_META_CONTEXT => {
                 self.answer_contexts(option, exports, out);
-                Ok(Progress::Reply)
+                Ok(HandshakeStep::Reply)
             }
             // What is left of the options that `plan` collects: OPT_STRUCTURED_REPLY.
             _ => {
                 self.structured = true;
                 option::write_reply(out, option, proto::REP_ACK, &[]);
-                Ok(Progress::Reply)
+                Ok(HandshakeStep::Reply)
             }
         }
     }
@@ -283,10 +285,10 @@ impl Handshake {
         exports: &[ExportInfo],
         admit: &mut dyn FnMut(usize) -> bool,
         out: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> HandshakeStep {
         let refuse = |out: &mut Vec<u8>, kind: u32, message: &str| {
             option::write_reply(out, option, kind, &[message.as_bytes()]);
-            Progress::Reply
+            HandshakeStep::Reply
         };
         let Some(wanted) = InfoRequest::parse(&self.data) else {
             return refuse(
@@ -314,9 +316,9 @@ impl Handshake {
         }
         option::write_info(out, option, &exports[index], &wanted, self.structured);
         if option == proto::OPT_GO {
-            Progress::Done(self.negotiated(&exports[index], index, !wanted.wants_block_size))
+            HandshakeStep::Done(self.negotiated(&exports[index], index, !wanted.wants_block_size))
         } else {
-            Progress::Reply
+            HandshakeStep::Reply
         }
     }
 

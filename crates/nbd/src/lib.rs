@@ -3,7 +3,7 @@
 //! Must not know sockets, threads, clocks or what a disk is for. A caller that polls sockets feeds what it
 //! received in slices of any size, and sends what was appended to its output. Timeouts are the caller's.
 //!
-//! A server starts with [`Handshake`]; when it is [`Progress::Done`], the unconsumed rest of the input and all
+//! A server starts with [`Handshake`]; when it is [`HandshakeStep::Done`], the unconsumed rest of the input and all
 //! that follows go to [`Transmission`], and replies are written by [`ReplyEncoder`].
 //!
 //! # What is supported
@@ -55,7 +55,8 @@ pub use export::{
     DEFAULT_PREFERRED_BLOCK_BYTES, ExportInfo, MAX_EXPORT_BYTES, MAX_PAYLOAD_BYTES, MIN_BLOCK_BYTES,
 };
 pub use handshake::{
-    Handshake, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS, Negotiated, Progress,
+    Handshake, HandshakeStep, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS,
+    Negotiated,
 };
 pub use reply::{MAX_MESSAGE_BYTES, ReplyEncoder, StatusDescriptor};
 pub use request::{Command, CommandFlags, Limits, Refusal, Request};

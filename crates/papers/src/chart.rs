@@ -23,12 +23,12 @@ pub struct Bars {
     /// Names of the rows.
     pub rows: Vec<String>,
     /// What each bar of a row is, and its value in each row, from zero up; none where nothing was measured.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
 }
 
 /// One bar of every row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Part {
+pub struct BarPart {
     /// What it is.
     pub name: String,
     /// In each row.
@@ -94,7 +94,7 @@ impl Bars {
     /// With one more bar in every row.
     #[must_use]
     pub fn part(mut self, name: &str, values: impl IntoIterator<Item = Option<f64>>) -> Bars {
-        self.parts.push(Part { name: name.to_owned(), values: values.into_iter().collect() });
+        self.parts.push(BarPart { name: name.to_owned(), values: values.into_iter().collect() });
         self
     }
 }

@@ -6,7 +6,7 @@ use lode_replay::Report;
 use crate::chart::{Bars, Chart};
 use crate::claim::{Bound, Claim, Reported, Shown};
 use crate::experiment::{Experiment, Finding, less, more};
-use crate::job::{Job, Replay, Scheme, Size, Space};
+use crate::job::{Job, LevelSizes, Replay, Scheme, Size};
 use crate::measures::{latency_us, mean_shares, ssd_writes};
 use crate::paper::Paper;
 use crate::run::Results;
@@ -53,8 +53,8 @@ const THRESHOLDS: [&str; 6] = ["0.3", "0.5", "0.7", "0.8", "0.9", "1"];
 /// Place of the default.
 const DEFAULT: usize = 1;
 
-fn space() -> Space {
-    Space { ssd: Size::OfTouched(1_000), ..Space::default() }
+fn space() -> LevelSizes {
+    LevelSizes { ssd: Size::OfTouched(1_000), ..LevelSizes::default() }
 }
 
 fn on_mix(scheme: Scheme) -> Replay {

@@ -24,7 +24,7 @@ pub struct Replay {
     /// The scheme.
     pub scheme: Scheme,
     /// Its levels.
-    pub space: Space,
+    pub space: LevelSizes,
     /// The devices, by the name of their profile.
     pub host: &'static str,
 }
@@ -70,7 +70,7 @@ impl Scheme {
 
 /// Sizes of the levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Space {
+pub struct LevelSizes {
     /// Host memory.
     pub dram: Size,
     /// The SSD.

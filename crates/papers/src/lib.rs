@@ -27,7 +27,7 @@ pub mod run;
 mod tica;
 pub mod workload;
 
-pub use chart::{Bars, Chart, Curve, Lines, Part, Scale};
+pub use chart::{BarPart, Bars, Chart, Curve, Lines, Scale};
 pub use claim::{Bound, Claim, Reported, Shown};
 pub use error::PapersError;
 pub use experiment::{Experiment, Finding, Measured};

@@ -1,8 +1,8 @@
 //! A report as a page with a figure for each of the paper's. It must not compute anything.
 
 use lode_draw::{
-    Arrangement, Axis, BarChart, Cells, Column, Item, LineChart, Page, Panel, Part, Section, Series, Shape,
-    States, Table,
+    Arrangement, Axis, BarChart, BarPart, Cells, Column, Item, LineChart, Page, Panel, Section, Series,
+    Shape, States, Table,
 };
 use lode_plan::{Made, PROGRAM};
 
@@ -101,7 +101,7 @@ fn in_each(names: &[&str], what: &str) -> String {
 
 fn bar_chart(bars: &Bars) -> BarChart {
     let names: Vec<&str> = bars.parts.iter().map(|part| part.name.as_str()).collect();
-    let parts = bars.parts.iter().map(|part| Part {
+    let parts = bars.parts.iter().map(|part| BarPart {
         name: part.name.clone(),
         values: States::fixed(part.values.iter().map(|value| value.unwrap_or(0.0).max(0.0)).collect()),
     });

@@ -5,7 +5,7 @@ use lode_draw::Unit;
 use crate::chart::{Chart, Lines, Scale};
 use crate::claim::{Bound, Claim, Reported, Shown};
 use crate::experiment::{Experiment, Finding, less, more, most};
-use crate::job::{Job, Replay, Scheme, Size, Space};
+use crate::job::{Job, LevelSizes, Replay, Scheme, Size};
 use crate::measures::{hit_ratio, replacements};
 use crate::paper::Paper;
 use crate::run::Results;
@@ -197,7 +197,7 @@ fn rpac(region: &'static str, cycle: u64) -> Scheme {
 }
 
 fn on(trace: &Trace, scheme: Scheme, blocks: u32) -> Replay {
-    let space = Space { ssd: Size::Blocks(blocks), ..Space::default() };
+    let space = LevelSizes { ssd: Size::Blocks(blocks), ..LevelSizes::default() };
     Replay { workload: trace.workload, scheme, space, host: "default" }
 }
 

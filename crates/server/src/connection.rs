@@ -13,7 +13,7 @@ use crate::allocation::{Stretch, cut_zeroes};
 use crate::incoming::Incoming;
 use crate::input::Input;
 use crate::request_cost::cost_bytes;
-use crate::volume::{Answered, Failed, Found};
+use crate::volume::{Answered, Failed, ReplyData};
 
 /// Bytes received at once: room for many small requests.
 pub(crate) const RECEIVE_BYTES: usize = 256 << 10;
@@ -262,10 +262,10 @@ impl Connection {
                 let (error, message) = explain(error);
                 self.reply(cost, |encoder, out| encoder.error(out, cookie, error, message));
             }
-            Ok(Found::Status(descriptors)) => {
+            Ok(ReplyData::Status(descriptors)) => {
                 self.reply(cost, |encoder, out| encoder.block_status(out, cookie, &descriptors));
             }
-            Ok(Found::Bytes(mut data)) if request.command == Command::Read => {
+            Ok(ReplyData::Bytes(mut data)) if request.command == Command::Read => {
                 match self.cut(&request, &data) {
                     Some(stretches) => self.answer_in_pieces(&request, stretches),
                     None => {

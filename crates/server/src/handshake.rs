@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use lode_nbd::{ExportInfo, Handshake, Negotiated, Progress};
+use lode_nbd::{ExportInfo, Handshake, HandshakeStep, Negotiated};
 use rustix::buffer::spare_capacity;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -36,7 +36,7 @@ pub(crate) struct PendingHandshake {
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
-    outcome: Option<Progress>,
+    outcome: Option<HandshakeStep>,
     /// The connection that it has of the export that was chosen.
     permit: Option<Permit>,
 }
@@ -104,10 +104,10 @@ impl PendingHandshake {
         self.output.clear();
         self.sent = 0;
         match (self.outcome, self.permit.take()) {
-            (Some(Progress::Done(negotiated)), Some(permit)) => {
+            (Some(HandshakeStep::Done(negotiated)), Some(permit)) => {
                 return Err(End::Done(negotiated, permit, std::mem::take(&mut self.input)));
             }
-            (Some(Progress::Aborted), _) => return Err(End::Closed(None)),
+            (Some(HandshakeStep::Aborted), _) => return Err(End::Closed(None)),
             _ => {}
         }
         if self.input.is_empty() {

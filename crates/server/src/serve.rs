@@ -25,7 +25,7 @@ use crate::read_ssd::ReadSsdParts;
 use crate::scrape::ScrapeThread;
 use crate::served::{ServedVm, ServedVms};
 use crate::sharing::{Sharing, Started, TableMemory};
-use crate::space::{Space, SpaceOfShard};
+use crate::space::{SharedSpace, SpaceOfShard};
 use crate::start::{Prepared, Recovered, Start};
 use crate::status::{CacheView, ReadSsdView};
 use crate::threads::{ShardThread, ShardVms};
@@ -120,7 +120,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
     let engines = recovered.vms.iter().map(|vm| vm.engine.config()).enumerate();
     let read_ssd = recovered.read_ssd.map(|read_ssd| ReadSsdParts::new(read_ssd, engines));
     let Divided { broker, ssd, .. } = recovered.divided;
-    let space = Arc::new(Space::new(broker, ssd, events.clone()));
+    let space = Arc::new(SharedSpace::new(broker, ssd, events.clone()));
     let shards = start_shards(config, recovered.vms, &space, &served, &events)?;
     for endpoint in &endpoints {
         info!("Serving {} on {}", names(&endpoint.exports), endpoint.listener.address());
@@ -218,7 +218,7 @@ fn served_vms(vms: &[Prepared]) -> ServedVms {
 fn start_shards(
     config: &Config,
     prepared: Vec<Prepared>,
-    space: &Arc<Space>,
+    space: &Arc<SharedSpace>,
     served: &ServedVms,
     events: &Events,
 ) -> Result<Vec<ShardThread>, ServerError> {

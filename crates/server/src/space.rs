@@ -22,7 +22,7 @@ pub(crate) struct DirectorySsd {
 }
 
 /// See the module's documentation. Members of the broker are VMs, by their numbers.
-pub(crate) struct Space {
+pub(crate) struct SharedSpace {
     state: Mutex<State>,
     ssd: Option<DirectorySsd>,
     events: Events,
@@ -43,7 +43,7 @@ struct State {
 /// A shard's way to it.
 #[derive(Clone)]
 pub(crate) struct SpaceOfShard {
-    pub space: Arc<Space>,
+    pub space: Arc<SharedSpace>,
     pub shard: usize,
     pub shards: usize,
 }
@@ -57,7 +57,7 @@ impl SpaceOfShard {
 
 /// A volume's way to it.
 pub(crate) struct SpaceOfVolume {
-    space: Arc<Space>,
+    space: Arc<SharedSpace>,
     vm: usize,
 }
 
@@ -68,10 +68,10 @@ impl SpaceOfVolume {
     }
 }
 
-impl Space {
-    pub(crate) fn new(broker: SpaceBroker, ssd: Option<DirectorySsd>, events: Events) -> Space {
+impl SharedSpace {
+    pub(crate) fn new(broker: SpaceBroker, ssd: Option<DirectorySsd>, events: Events) -> SharedSpace {
         let state = State { broker, shards: Vec::new(), early: Vec::new(), waiting: None, is_writing: false };
-        Space { state: Mutex::new(state), ssd, events }
+        SharedSpace { state: Mutex::new(state), ssd, events }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -245,7 +245,7 @@ mod tests {
     const VM: usize = 0;
 
     /// A cache SSD with one volume, whose turn it is to change its extents, and a change that gives all but the first up.
-    fn space(path: &Path, can_write: bool) -> (Arc<Space>, DirectorySsd, DirectoryChange) {
+    fn space(path: &Path, can_write: bool) -> (Arc<SharedSpace>, DirectorySsd, DirectoryChange) {
         let options = OpenOptions { create_size: Some(64 << 20), ..OpenOptions::default() };
         let (change, store) = {
             let file = MediaFile::open(path, &options).unwrap();
@@ -268,13 +268,13 @@ mod tests {
         let ssd = DirectorySsd { media: SsdMedia::One(file), disks: Disks::default().under(path).unwrap() };
         let mut broker = SpaceBroker::new(0, Some(store.into_directory()));
         broker.join(VM, Some(change.volume), 0);
-        let space = Arc::new(Space::new(broker, Some(ssd.clone()), Events::default()));
+        let space = Arc::new(SharedSpace::new(broker, Some(ssd.clone()), Events::default()));
         space.ask(VM, SpaceRequest::WantTurn);
         assert_eq!(space.state().early, [(VM, SpaceAnswer::Turn)]);
         (space, ssd, change)
     }
 
-    fn wait_for_end(space: &Space) {
+    fn wait_for_end(space: &SharedSpace) {
         let began = Instant::now();
         while space.is_writing() {
             assert!(began.elapsed() < PATIENCE, "the directory is not written");

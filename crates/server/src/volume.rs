@@ -69,7 +69,7 @@ pub(crate) struct Answered {
     /// What was asked.
     pub request: Request,
     /// What was asked for, or why it failed.
-    pub result: Result<Found, Failed>,
+    pub result: Result<ReplyData, Failed>,
 }
 
 /// Why a request failed.
@@ -82,7 +82,7 @@ pub(crate) enum Failed {
 
 /// What a request asked for.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum ReplyData {
     /// The bytes of a read.
     Bytes(ByteList),
     /// What is allocated.
@@ -239,7 +239,7 @@ impl Volume {
             return;
         }
         if request.command == Command::Flush && connection > 0 && planted("flush-of-its-own-writes-only") {
-            let result = Ok(Found::Bytes(ByteList::new()));
+            let result = Ok(ReplyData::Bytes(ByteList::new()));
             self.looked_up.push_back(Answered { connection, request: *request, result });
             return;
         }
@@ -273,7 +273,7 @@ impl Volume {
         let is_early =
             self.acknowledges_early && request.command == Command::Flush && !self.engine.alarms().failed;
         if is_early {
-            let result = Ok(Found::Bytes(ByteList::new()));
+            let result = Ok(ReplyData::Bytes(ByteList::new()));
             self.looked_up.push_back(Answered { connection, request: *request, result });
         }
         is_early
@@ -298,7 +298,7 @@ impl Volume {
             let took = Took { all_ns, arrival_ns: arrived_ns.saturating_sub(since_ns), waits };
             self.note_latency(request.command, served, &took);
             self.log.answered(&request, took, now_ns);
-            let result = result.map(|()| Found::Bytes(data)).map_err(Failed::Guest);
+            let result = result.map(|()| ReplyData::Bytes(data)).map_err(Failed::Guest);
             return Some(Answered { connection, request, result });
         }
     }
@@ -345,7 +345,7 @@ impl Volume {
         let Pending { connection, request, written, .. } = self.requests.remove(key);
         self.lookups.ended();
         let result = match done.payload {
-            Payload::FileExtents(file) => Ok(Found::Status(descriptors(&request, &file, &written))),
+            Payload::FileExtents(file) => Ok(ReplyData::Status(descriptors(&request, &file, &written))),
             _ => Err(Failed::Guest(GuestError::Io)),
         };
         self.looked_up.push_back(Answered { connection, request, result });

@@ -35,7 +35,7 @@ pub use formats::{FormatInfo, formats};
 pub use given::GivenRequests;
 pub use info::{InfoCollector, SizeInfo, TraceInfo, VolumeInfo, info};
 pub use merge::{Align, Merge, MergeOptions, MergeWarning, Vm, VmBy, vm_block};
-pub use reader::{OnError, Progress, ReadOptions, Reader, Unit, open_trace, read_trace};
+pub use reader::{OnError, ReadOptions, ReadProgress, Reader, Unit, open_trace, read_trace};
 pub use skips::{SkippedKind, Skips};
 pub use span::{QuickSpan, SpanInfo};
 pub use tools::{

@@ -11,7 +11,7 @@ use lode_types::TraceRequest;
 use crate::compact::Recorded;
 use crate::error::{ErrorKind, TraceError};
 use crate::feed::{Feed, More, with_short_numbers, without_signs};
-use crate::formats::{self, Decoder, Format, Found};
+use crate::formats::{self, Decoder, DetectedFormat, Format};
 use crate::input::Input;
 use crate::limits::{BATCH_REQUESTS, HEAD_BYTES, MAX_UNIT_BYTES, MIN_UNIT_BYTES};
 use crate::skips::Skips;
@@ -44,7 +44,7 @@ pub struct ReadOptions {
 
 /// How far a trace has been read, before decompression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct ReadProgress {
     /// Bytes read so far.
     pub read_bytes: u64,
     /// Size of the file; unknown for standard input and pipes.
@@ -116,9 +116,9 @@ fn start(source: InputStream, path: &Path, options: &ReadOptions) -> Result<Read
     let mut input = Input::new(reader);
     input.look_ahead(HEAD_BYTES);
     let head = input.available();
-    let Found { format, also_fits } = match &options.format {
+    let DetectedFormat { format, also_fits } = match &options.format {
         Some(name) => {
-            let named = formats::by_name(name).map(Found::sure);
+            let named = formats::by_name(name).map(DetectedFormat::sure);
             named.ok_or_else(|| no_format(path, &format!("No format is called {name}")))?
         }
         None => match detect(head, path) {
@@ -160,7 +160,7 @@ fn start(source: InputStream, path: &Path, options: &ReadOptions) -> Result<Read
 
 /// The format of a trace that starts with `head`. One that is recognised only without its minus signs, or with shorter
 /// numbers, is taken for what it then is, as its decoder says best what is negative or too large, and where.
-fn detect(head: &[u8], path: &Path) -> Result<Option<Found>, Vec<&'static Format>> {
+fn detect(head: &[u8], path: &Path) -> Result<Option<DetectedFormat>, Vec<&'static Format>> {
     let (mut found, mut text) = (formats::detect(head, path), Cow::Borrowed(head));
     for simpler in [without_signs, with_short_numbers] {
         if let (Ok(None), Some(simple)) = (&found, simpler(&text)) {
@@ -286,8 +286,8 @@ impl Reader {
     }
 
     /// How far the file has been read.
-    pub fn progress(&self) -> Progress {
-        Progress { read_bytes: self.raw_bytes.load(Ordering::Relaxed), total_bytes: self.total_bytes }
+    pub fn progress(&self) -> ReadProgress {
+        ReadProgress { read_bytes: self.raw_bytes.load(Ordering::Relaxed), total_bytes: self.total_bytes }
     }
 
     /// What was skipped so far.

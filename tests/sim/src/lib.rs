@@ -66,7 +66,7 @@ pub use direct::DirectHost;
 pub use disk::{Access, SimDisk};
 pub use lode_types::Rng;
 pub use machine::{Faults, Machine};
-pub use minimize::Part;
+pub use minimize::PartOfHost;
 pub use model::{Change, Model, SECTOR, Version};
 pub use pair::SimPair;
 pub use run::{Crash, Plan, RunCounts, run, run_on_one_ssd};

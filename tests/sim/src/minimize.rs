@@ -55,7 +55,7 @@ const WITHOUTS: &[(&str, LeaveOut)] = &[
 
 /// What is left of a host; `None`: all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct PartOfHost {
     /// Numbers of the volumes.
     pub volumes: Option<Vec<usize>>,
     /// Runs from start to crash.
@@ -70,20 +70,20 @@ pub struct Part {
     pub without: Vec<&'static str>,
 }
 
-impl Part {
+impl PartOfHost {
     /// What the environment asks for.
     ///
     /// # Errors
     /// When a variable does not say what it is to say.
-    pub fn from_environment() -> Result<Part, String> {
-        Part::of(|variable| std::env::var(variable).ok())
+    pub fn from_environment() -> Result<PartOfHost, String> {
+        PartOfHost::of(|variable| std::env::var(variable).ok())
     }
 
     /// What these variables ask for.
     ///
     /// # Errors
     /// When one does not say what it is to say.
-    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Part, String> {
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<PartOfHost, String> {
         let number = |name: &str| -> Result<Option<u64>, String> {
             let wrong = |_| format!("{name} is to be a number");
             variable(name).map(|text| text.parse().map_err(wrong)).transpose()
@@ -99,7 +99,7 @@ impl Part {
             found.map(|(name, _)| *name).ok_or_else(|| format!("{WITHOUT} knows no {text}, but {}", names()))
         };
         let without = list(WITHOUT).unwrap_or_default().into_iter().map(known).collect::<Result<_, _>>()?;
-        Ok(Part {
+        Ok(PartOfHost {
             volumes,
             rounds: number(ROUNDS)?.map(|rounds| rounds as u32),
             requests: number(REQUESTS)?.map(|requests| requests as u32),
@@ -150,23 +150,23 @@ impl Part {
     }
 
     /// Less of it, each in one way, what leaves out most first.
-    fn smaller(&self, host: &[Plan]) -> Vec<Part> {
+    fn smaller(&self, host: &[Plan]) -> Vec<PartOfHost> {
         let now = self.of_host(host);
         let all: Vec<usize> = self.volumes.clone().unwrap_or_else(|| (0..host.len()).collect());
         let mut parts = Vec::new();
         for &gone in all.iter().filter(|_| all.len() > 1) {
             let volumes = Some(all.iter().copied().filter(|&volume| volume != gone).collect());
-            parts.push(Part { volumes, ..self.clone() });
+            parts.push(PartOfHost { volumes, ..self.clone() });
         }
         let halves = |now: u64| {
             [now / 8, now / 2, now.saturating_sub(1)].into_iter().filter(move |&less| less > 0 && less < now)
         };
         let most = |of: fn(&Plan) -> u64| now.iter().map(of).max().unwrap_or(0);
         for less in halves(most(|plan| plan.rounds.into())) {
-            parts.push(Part { rounds: Some(less as u32), ..self.clone() });
+            parts.push(PartOfHost { rounds: Some(less as u32), ..self.clone() });
         }
         for less in halves(most(|plan| plan.requests.into())) {
-            parts.push(Part { requests: Some(less as u32), ..self.clone() });
+            parts.push(PartOfHost { requests: Some(less as u32), ..self.clone() });
         }
         for (name, leave_out) in WITHOUTS {
             let changes = |plan: &Plan| {
@@ -176,23 +176,23 @@ impl Part {
             };
             if now.iter().any(changes) {
                 let without = self.without.iter().copied().chain([*name]).collect();
-                parts.push(Part { without, ..self.clone() });
+                parts.push(PartOfHost { without, ..self.clone() });
             }
         }
         for less in halves(most(|plan| plan.depth as u64)) {
-            parts.push(Part { depth: Some(less as usize), ..self.clone() });
+            parts.push(PartOfHost { depth: Some(less as usize), ..self.clone() });
         }
         for less in halves(most(|plan| plan.longest_sectors)) {
-            parts.push(Part { sectors: Some(less), ..self.clone() });
+            parts.push(PartOfHost { sectors: Some(less), ..self.clone() });
         }
         parts
     }
 }
 
 /// Less of a host that fails, which fails as well, and what is said then.
-pub(crate) fn minimize(host: &[Plan], said: String, run: Run) -> (Part, String) {
+pub(crate) fn minimize(host: &[Plan], said: String, run: Run) -> (PartOfHost, String) {
     let (began, mut runs) = (Instant::now(), 0);
-    let (mut part, mut said) = (Part::default(), said);
+    let (mut part, mut said) = (PartOfHost::default(), said);
     loop {
         let next = part.smaller(host).into_iter().find_map(|smaller| {
             runs += 1;
@@ -215,8 +215,8 @@ pub(crate) fn minimize(host: &[Plan], said: String, run: Run) -> (Part, String) 
 /// # Errors
 /// What a guest saw that it must not see, and the command that shows it again.
 pub(crate) fn run_host(host: &[Plan], run: Run) -> Result<Vec<RunCounts>, String> {
-    let asked = Part::from_environment()?;
-    if asked != Part::default() || std::env::var_os(WHOLE).is_some() {
+    let asked = PartOfHost::from_environment()?;
+    if asked != PartOfHost::default() || std::env::var_os(WHOLE).is_some() {
         return run(&asked.of_host(host));
     }
     let error = match run_caught(host, run) {

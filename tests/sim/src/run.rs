@@ -5,7 +5,7 @@ use lode_types::Rng;
 use crate::disk::SimDisk;
 use crate::guest::Guest;
 use crate::machine::{Faults, Machine};
-use crate::minimize::Part;
+use crate::minimize::PartOfHost;
 use crate::world::World;
 
 /// How the host goes down between two rounds.
@@ -221,11 +221,11 @@ impl std::ops::AddAssign for RunCounts {
 
 /// The command that shows a failure again.
 pub(crate) fn repeat(seed: u64) -> String {
-    repeat_part(seed, &Part::from_environment().unwrap_or_default())
+    repeat_part(seed, &PartOfHost::from_environment().unwrap_or_default())
 }
 
 /// The command that shows a failure of a part of a host again.
-pub(crate) fn repeat_part(seed: u64, part: &Part) -> String {
+pub(crate) fn repeat_part(seed: u64, part: &PartOfHost) -> String {
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").unwrap_or("NAME_OF_THE_TEST").to_owned();
     format!("repeat with: LODE_SIM_SEED={seed} {}cargo test -p lode-sim {test}", part.to_environment())

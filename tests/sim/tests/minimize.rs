@@ -3,7 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lode_sim::{Changing, Crash, Part, Plan, attack_host, attack_plans, run_together};
+use lode_sim::{Changing, Crash, PartOfHost, Plan, attack_host, attack_plans, run_together};
 
 /// Hosts that are to be found failing.
 const HOSTS: usize = 3;
@@ -30,13 +30,14 @@ fn requests(plans: &[Plan]) -> u64 {
 
 /// What a host may be without.
 fn names() -> Vec<String> {
-    let said = Part::of(|asked| (asked == "LODE_SIM_WITHOUT").then(|| "?".to_owned())).expect_err("no name");
+    let said =
+        PartOfHost::of(|asked| (asked == "LODE_SIM_WITHOUT").then(|| "?".to_owned())).expect_err("no name");
     let (_, names) = said.split_once("but ").expect("the names");
     names.split(", ").map(str::to_owned).collect()
 }
 
-fn part_without(name: &str) -> Part {
-    Part::of(|asked| (asked == "LODE_SIM_WITHOUT").then(|| name.to_owned())).expect("a name")
+fn part_without(name: &str) -> PartOfHost {
+    PartOfHost::of(|asked| (asked == "LODE_SIM_WITHOUT").then(|| name.to_owned())).expect("a name")
 }
 
 /// What may happen in a host, of all that a host may be without.
@@ -77,7 +78,7 @@ fn a_host_that_fails_is_minimized_and_fails_as_the_command_says() {
         assert!(command.ends_with(
             "cargo test -p lode-sim a_host_that_fails_is_minimized_and_fails_as_the_command_says"
         ));
-        let part = Part::of(|name| value(command, name)).expect("variables that are known");
+        let part = PartOfHost::of(|name| value(command, name)).expect("variables that are known");
         let left = part.of_host(&host);
         println!("{command}");
         assert!(fails(&left), "it does not fail: {command}");
@@ -94,7 +95,7 @@ fn a_host_that_fails_is_minimized_and_fails_as_the_command_says() {
 
 #[test]
 fn a_part_is_said_and_understood() {
-    let part = Part {
+    let part = PartOfHost {
         volumes: Some(vec![0, 2]),
         rounds: Some(1),
         requests: Some(7),
@@ -103,12 +104,13 @@ fn a_part_is_said_and_understood() {
         without: vec!["rot", "faults"],
     };
     let text = part.to_environment();
-    assert_eq!(Part::of(|name| value(&text, name)), Ok(part));
-    assert_eq!(Part::of(|_| None), Ok(Part::default()));
+    assert_eq!(PartOfHost::of(|name| value(&text, name)), Ok(part));
+    assert_eq!(PartOfHost::of(|_| None), Ok(PartOfHost::default()));
     for (name, text) in
         [("LODE_SIM_ROUNDS", "some"), ("LODE_SIM_WITHOUT", "faults,luck"), ("LODE_SIM_VOLUMES", "0,")]
     {
-        let said = Part::of(|asked| (asked == name).then(|| text.to_owned())).expect_err("it says nothing");
+        let said =
+            PartOfHost::of(|asked| (asked == name).then(|| text.to_owned())).expect_err("it says nothing");
         assert!(said.contains(name), "{said}");
     }
 }

@@ -11,7 +11,7 @@ fn line(points: Vec<(f64, f64)>) -> LineChart {
 }
 
 fn bars(values: States<Vec<f64>>) -> BarChart {
-    let part = Part { name: "p".to_owned(), values };
+    let part = BarPart { name: "p".to_owned(), values };
     let panel = Panel {
         title: "p".to_owned(),
         unit: Unit::Count,

@@ -119,8 +119,10 @@ fn markers_lie_on_their_curves() {
 
 #[test]
 fn bars_are_as_long_as_their_values() {
-    let part =
-        |name: &str, values: &[f64]| Part { name: name.to_owned(), values: States::fixed(values.to_vec()) };
+    let part = |name: &str, values: &[f64]| BarPart {
+        name: name.to_owned(),
+        values: States::fixed(values.to_vec()),
+    };
     let mut bars = BarChart {
         title: "Bars".to_owned(),
         description: String::new(),

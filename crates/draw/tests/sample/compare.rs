@@ -95,7 +95,7 @@ pub fn comparison_page() -> Page {
 
 /// Where requests are served from, for each scheme.
 pub fn stacked() -> BarChart {
-    let part = |name: &str, share: fn(f64) -> f64| Part {
+    let part = |name: &str, share: fn(f64) -> f64| BarPart {
         name: name.to_owned(),
         values: States::fixed(SCHEMES.iter().map(|scheme| share(scheme.1)).collect()),
     };

@@ -154,7 +154,7 @@ fn division(vms: &[Vm], by_dram: Vec<Vec<f64>>, by_ssd: Vec<Vec<f64>>) -> BarCha
         title: title.to_owned(),
         unit: Unit::Bytes,
         arrangement: Arrangement::Grouped,
-        parts: vec![Part { name: title.to_owned(), values: States::by(slider, values) }],
+        parts: vec![BarPart { name: title.to_owned(), values: States::by(slider, values) }],
     };
     BarChart {
         title: "Cache of each VM".to_owned(),

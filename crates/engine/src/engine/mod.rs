@@ -51,7 +51,7 @@ use crate::read_ssd::ReadSsd;
 use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
 use crate::scrub::Scrub;
-use crate::space::Space;
+use crate::space::SpaceClient;
 use crate::switch::{Holder, Switch, build_front};
 use crate::written::Written;
 
@@ -72,7 +72,7 @@ pub struct Engine {
     flights: Flights,
     levels: Levels,
     /// What is asked of the host, where it divides its levels.
-    space: Space,
+    space: SpaceClient,
     disk: Disk,
     /// Where the disk is written in the order of the guest's flushes.
     ordered: Option<Ordered>,
@@ -123,7 +123,7 @@ impl Engine {
             requests: Requests::default(),
             flights: Flights::default(),
             levels,
-            space: Space::default(),
+            space: SpaceClient::default(),
             disk: Disk::default(),
             ordered: config.ordered.filter(|_| store_is_there).map(Ordered::new),
             drain: Drain::default(),

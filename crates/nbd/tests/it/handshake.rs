@@ -2,8 +2,8 @@
 
 use lode_nbd::proto::{self, Greeting};
 use lode_nbd::{
-    ErrorKind, ExportInfo, Handshake, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES, MAX_OPTIONS,
-    Negotiated, Progress,
+    ErrorKind, ExportInfo, Handshake, HandshakeStep, MAX_NAME_BYTES, MAX_OPTION_BYTES, MAX_OPTION_SKIP_BYTES,
+    MAX_OPTIONS, Negotiated,
 };
 use lode_nbd_client::{ClientHandshake, ClientProgress, ListedExport};
 
@@ -123,11 +123,11 @@ fn an_export_that_admits_nobody_is_refused_and_another_one_may_be_chosen() {
             export == 1
         };
         match handshake.advance(rest, &exports(), admit, &mut out).unwrap() {
-            (used, Progress::Reply) => rest = &rest[used..],
+            (used, HandshakeStep::Reply) => rest = &rest[used..],
             (_, end) => break end,
         }
     };
-    assert!(matches!(end, Progress::Done(Negotiated { export: 1, .. })), "{end:?}");
+    assert!(matches!(end, HandshakeStep::Done(Negotiated { export: 1, .. })), "{end:?}");
     assert_eq!(asked, [0, 1], "only who begins a session is asked for");
     let kinds: Vec<u32> = option_replies(&out).into_iter().map(|(_, kind, _)| kind).collect();
     assert_eq!(kinds, [3, 3, 1, proto::REP_ERR_POLICY, proto::REP_ERR_UNKNOWN, 3, 3, 1]);
@@ -242,7 +242,7 @@ fn a_pipelining_client_gets_one_reply_a_call() {
     let mut out = Vec::new();
     let mut handshake = Handshake::start(&mut out);
     let (used, progress) = handshake.advance(&stream, &exports(), |_| true, &mut out).unwrap();
-    assert_eq!((used, progress), (4 + 16, Progress::Reply));
+    assert_eq!((used, progress), (4 + 16, HandshakeStep::Reply));
     assert_eq!(option_replies(&out).len(), 3);
 }
 
@@ -318,7 +318,7 @@ fn the_client_lists_what_the_server_has() {
         }
         let (used, progress) = server.advance(&to_server, &exports(), |_| true, &mut to_client).unwrap();
         to_server.drain(..used);
-        if progress == Progress::Aborted {
+        if progress == HandshakeStep::Aborted {
             break;
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use lode_nbd::{
-    Command, CommandError, CommandFlags, ExportInfo, Handshake, Progress, Received, ReplyEncoder, Request,
-    Transmission,
+    Command, CommandError, CommandFlags, ExportInfo, Handshake, HandshakeStep, Received, ReplyEncoder,
+    Request, Transmission,
 };
 use lode_nbd::{Negotiated, proto};
 use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission, RemoteExport};
@@ -230,7 +230,7 @@ fn connect(
         while !piece.is_empty() {
             let (used, progress) = server.advance(piece, exports, |_| true, &mut to_client).unwrap();
             piece = &piece[used..];
-            if let Progress::Done(done) = progress {
+            if let HandshakeStep::Done(done) = progress {
                 assert!(piece.is_empty());
                 negotiated = Some(done);
             }

@@ -2,7 +2,7 @@
 
 use lode_nbd::proto::{self, OptionHeader, OptionReplyHeader, RequestHeader};
 use lode_nbd::{
-    ErrorKind, ExportInfo, Handshake, Negotiated, Progress, Received, Refusal, Request, Transmission,
+    ErrorKind, ExportInfo, Handshake, HandshakeStep, Negotiated, Received, Refusal, Request, Transmission,
 };
 
 /// The stream in slices whose lengths repeat `sizes` (each at least one).
@@ -43,10 +43,10 @@ pub fn run_handshake(stream: &[u8], sizes: &[usize], exports: &[ExportInfo]) -> 
                     consumed += used;
                     piece = &piece[used..];
                     let end = match progress {
-                        Progress::NeedMore => break,
-                        Progress::Reply => continue,
-                        Progress::Done(negotiated) => End::Done(negotiated),
-                        Progress::Aborted => End::Aborted,
+                        HandshakeStep::NeedMore => break,
+                        HandshakeStep::Reply => continue,
+                        HandshakeStep::Done(negotiated) => End::Done(negotiated),
+                        HandshakeStep::Aborted => End::Aborted,
                     };
                     return HandshakeRun { out, end, consumed: Some(consumed) };
                 }

@@ -1,7 +1,7 @@
 //! The figures as a page. It must not compute anything.
 
 use lode_draw::{
-    Arrangement, BarChart, Cells, Column, Item, Page, Panel, Part, Section, States, Table, Unit,
+    Arrangement, BarChart, BarPart, Cells, Column, Item, Page, Panel, Section, States, Table, Unit,
 };
 use lode_plan::{Made, PROGRAM};
 
@@ -36,7 +36,7 @@ fn bars(title: &str, rows: Vec<String>, unit: Unit, parts: Vec<(&str, Vec<f64>)>
     let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
     let description = format!("{} in each row", names.join(", "));
     let part =
-        |(name, values): (&str, Vec<f64>)| Part { name: name.to_owned(), values: States::fixed(values) };
+        |(name, values): (&str, Vec<f64>)| BarPart { name: name.to_owned(), values: States::fixed(values) };
     Item::Bars(BarChart {
         title: title.to_owned(),
         description,

@@ -9,7 +9,7 @@ mod readings;
 mod sizes;
 
 use crate::experiment::Experiment;
-use crate::job::{Replay, Scheme, Size, Space};
+use crate::job::{LevelSizes, Replay, Scheme, Size};
 use crate::workload::{ETICA_MIX, Workload};
 
 /// In the order of the paper.
@@ -66,22 +66,22 @@ const ECI_DEFAULT: &str = "0.5";
 const ECI_WRITE_BACK: &str = "1";
 
 /// DRAM and SSD of a total, in ten-thousandths of the blocks touched.
-fn two_levels(total: u32, dram_percent: u32) -> Space {
+fn two_levels(total: u32, dram_percent: u32) -> LevelSizes {
     let dram = total * dram_percent / 100;
-    Space { dram: Size::OfTouched(dram), ssd: Size::OfTouched(total - dram), ..Space::default() }
+    LevelSizes { dram: Size::OfTouched(dram), ssd: Size::OfTouched(total - dram), ..LevelSizes::default() }
 }
 
 /// The same total as SSD alone.
-fn one_level(total: u32) -> Space {
-    Space { ssd: Size::OfTouched(total), ..Space::default() }
+fn one_level(total: u32) -> LevelSizes {
+    LevelSizes { ssd: Size::OfTouched(total), ..LevelSizes::default() }
 }
 
 /// The 12 VMs through a scheme.
-fn on_mix(scheme: Scheme, space: Space) -> Replay {
+fn on_mix(scheme: Scheme, space: LevelSizes) -> Replay {
     Replay { workload: &ETICA_MIX, scheme, space, host: HOST }
 }
 
 /// One workload through a scheme.
-fn on(workload: &'static Workload, scheme: Scheme, space: Space) -> Replay {
+fn on(workload: &'static Workload, scheme: Scheme, space: LevelSizes) -> Replay {
     Replay { workload, scheme, space, host: HOST }
 }

@@ -6,7 +6,7 @@ use super::on;
 use crate::chart::{Bars, Chart};
 use crate::claim::{Bound, Claim, Reported, Shown};
 use crate::experiment::{Experiment, Finding, less, more, ratio};
-use crate::job::{Job, Replay, Scheme, Size, Space};
+use crate::job::{Job, LevelSizes, Replay, Scheme, Size};
 use crate::measures::{hit_ratio, latency_us, ssd_writes};
 use crate::paper::Paper;
 use crate::run::Results;
@@ -93,7 +93,7 @@ const WBWO: usize = 2;
 const PARTS: [u32; 4] = [2_500, 8_065, 4_167, 8_065];
 
 fn job(benchmark: usize, policy: usize) -> Replay {
-    let space = Space { ssd: Size::OfFootprint(PARTS[benchmark]), ..Space::default() };
+    let space = LevelSizes { ssd: Size::OfFootprint(PARTS[benchmark]), ..LevelSizes::default() };
     on(&BENCHMARKS[benchmark], Scheme::new("lru").set("write_policy", POLICIES[policy]), space)
 }
 

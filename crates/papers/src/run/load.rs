@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::source::{Lane, Together};
 use crate::error::PapersError;
-use crate::job::{Size, Space};
+use crate::job::{LevelSizes, Size};
 use crate::workload::{Length, Workload};
 
 /// Blocks of all experiments.
@@ -111,7 +111,7 @@ impl Loaded {
     }
 
     /// Blocks of the levels.
-    pub(super) fn quota(&self, space: &Space) -> Quota {
+    pub(super) fn quota(&self, space: &LevelSizes) -> Quota {
         let part = |ten_thousandths: u32, blocks: u64| {
             let blocks = u128::from(ten_thousandths) * u128::from(blocks) / 10_000;
             u32::try_from(blocks).unwrap_or(u32::MAX).max(1)

@@ -13,7 +13,7 @@ use lode_replay::Report;
 
 use crate::chart::{Bars, Chart};
 use crate::experiment::{Experiment, mean, ratio};
-use crate::job::{Job, Replay, Scheme, Size, Space};
+use crate::job::{Job, LevelSizes, Replay, Scheme, Size};
 use crate::run::Results;
 use crate::workload::TICA;
 
@@ -62,9 +62,9 @@ fn job(workload: usize, kind: Kind) -> Replay {
 
 /// The same with another size of DRAM.
 fn job_with(workload: usize, kind: Kind, dram: Size) -> Replay {
-    let three = Space { dram, ssd: SSD, read_ssd: SSD };
-    let two = Space { read_ssd: Size::None, ..three };
-    let one = Space { dram: Size::None, ..two };
+    let three = LevelSizes { dram, ssd: SSD, read_ssd: SSD };
+    let two = LevelSizes { read_ssd: Size::None, ..three };
+    let one = LevelSizes { dram: Size::None, ..two };
     let (scheme, space, host) = match kind {
         Kind::UCache => (Scheme::new("ucache-like"), two, "ucache"),
         Kind::SRac => (Scheme::new("s-rac-like"), one, "ucache"),

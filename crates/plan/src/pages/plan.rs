@@ -1,8 +1,8 @@
 //! A plan as a page with sliders, and as a picture. It must not compute shares.
 
 use lode_draw::{
-    Arrangement, Axis, BarChart, Cells, Column, Factor, Figure, FigureValue, Item, LineChart, Markers,
-    NumberField, Page, Panel, Part, Section, Slider, States, Style, Table, Unit,
+    Arrangement, Axis, BarChart, BarPart, Cells, Column, Factor, Figure, FigureValue, Item, LineChart,
+    Markers, NumberField, Page, Panel, Section, Slider, States, Style, Table, Unit,
 };
 use lode_hardware::{Drive, SsdRating};
 use lode_replay::InputReport;
@@ -276,7 +276,7 @@ impl View<'_> {
             title: title(level).to_owned(),
             unit: Unit::Bytes,
             arrangement: Arrangement::Grouped,
-            parts: vec![Part { name: "Share".to_owned(), values: self.shares(level) }],
+            parts: vec![BarPart { name: "Share".to_owned(), values: self.shares(level) }],
         };
         // A level that nobody gets has no scale; where nobody gets any, all are shown.
         let is_given =

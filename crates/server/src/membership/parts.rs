@@ -13,7 +13,7 @@ use crate::read_ssd::ReadSsdParts;
 use crate::records::Records;
 use crate::shared::Disks;
 use crate::sidecar::claims::Claims;
-use crate::space::Space;
+use crate::space::SharedSpace;
 
 /// How long a change waits for space, or for its turn.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(5);
 /// See the module's documentation.
 pub(crate) struct Parts {
     pub host: Host,
-    pub space: Arc<Space>,
+    pub space: Arc<SharedSpace>,
     pub records: Option<Records>,
     /// Who has which part of the read SSD, if there is one.
     pub read_ssd: Option<ReadSsdParts>,

@@ -15,7 +15,7 @@ use crate::files::open_patiently;
 
 /// What was found at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundAtPath {
     /// A member of a pair.
     Label(PairLabel),
     /// Something else, or a member that is not what it was.
@@ -70,21 +70,23 @@ fn find(
     let mut opened = [0, 1].map(|at| {
         let path: &Path = paths[at];
         let (file, found) = match look(path, limit) {
-            (_, Found::Other(why) | Found::Refused(why)) if gone == Some(at) => (None, Found::Missing(why)),
+            (_, FoundAtPath::Other(why) | FoundAtPath::Refused(why)) if gone == Some(at) => {
+                (None, FoundAtPath::Missing(why))
+            }
             found => found,
         };
         (Some(path.to_path_buf()), file, found)
     });
     let founds = [0, 1].map(|at| (paths[at], &opened[at].2));
     let id = founds.iter().find_map(|(_, found)| match found {
-        Found::Label(label) => Some(label.pair.to_string()),
+        FoundAtPath::Label(label) => Some(label.pair.to_string()),
         _ => None,
     });
     let known = id.map_or(Ok(None), |id| known_generation(&id))?;
     let Together { pair, paths: places, left_out } =
         judge(founds, known).map_err(|text| ServerError::new(ServerErrorKind::Identity, text))?;
     let labels = places.map(|at| match opened[at].2 {
-        Found::Label(label) => Some(label),
+        FoundAtPath::Label(label) => Some(label),
         _ => None,
     });
     let files = places.map(|at| opened[at].1.take());
@@ -93,23 +95,27 @@ fn find(
 }
 
 /// Opens a path, and looks whether a member is there.
-fn look(path: &Path, limit: Duration) -> (Option<MediaFile>, Found) {
+fn look(path: &Path, limit: Duration) -> (Option<MediaFile>, FoundAtPath) {
     let file = match open_patiently(path, &OpenOptions::default()) {
         Ok(file) => file,
         Err(fault) => {
             let text = fault.to_string();
             return match fault.kind() {
-                FaultKind::Busy | FaultKind::Denied => (None, Found::Refused(text)),
-                FaultKind::Mismatch => (None, Found::Other(format!("it cannot be one: {text}"))),
-                _ => (None, Found::Missing(text)),
+                FaultKind::Busy | FaultKind::Denied => (None, FoundAtPath::Refused(text)),
+                FaultKind::Mismatch => (None, FoundAtPath::Other(format!("it cannot be one: {text}"))),
+                _ => (None, FoundAtPath::Missing(text)),
             };
         }
     };
     let mut device = MemberDevice::new(file.clone(), limit);
     match probe_pair(&mut device) {
-        Ok(label) => (Some(file), Found::Label(label)),
-        Err(error) if error.kind() == StoreErrorKind::Media => (None, Found::Missing(error.to_string())),
-        Err(error) if error.kind() == StoreErrorKind::WrongSize => (None, Found::Other(error.to_string())),
+        Ok(label) => (Some(file), FoundAtPath::Label(label)),
+        Err(error) if error.kind() == StoreErrorKind::Media => {
+            (None, FoundAtPath::Missing(error.to_string()))
+        }
+        Err(error) if error.kind() == StoreErrorKind::WrongSize => {
+            (None, FoundAtPath::Other(error.to_string()))
+        }
         Err(error) => {
             let text = match (Store::probe(&mut device), probe_read_ssd(&mut device), file.identify()) {
                 (Ok(superblock), _, _) => {
@@ -119,18 +125,18 @@ fn look(path: &Path, limit: Duration) -> (Option<MediaFile>, Found) {
                 (_, _, Ok(Some(what))) => format!("it holds: {what}"),
                 _ => error.to_string(),
             };
-            (None, Found::Other(text))
+            (None, FoundAtPath::Other(text))
         }
     }
 }
 
 /// Decides what was found at two paths is together.
 pub(super) fn judge(
-    founds: [(&Path, &Found); MEMBERS],
+    founds: [(&Path, &FoundAtPath); MEMBERS],
     known_generation: Option<u64>,
 ) -> Result<Together, String> {
     let label = |at: usize| match founds[at].1 {
-        Found::Label(label) => Some(*label),
+        FoundAtPath::Label(label) => Some(*label),
         _ => None,
     };
     let [first, second] = [0, 1].map(|at| founds[at].0.display());
@@ -162,29 +168,29 @@ pub(super) fn judge(
         let is_needed =
             labels.iter().flatten().any(|label| label.generation == pair.generation && label.in_sync[member]);
         left_out[member] = match found {
-            Found::Label(_) if pair.in_sync[member] => None,
-            Found::Label(_) => Some("it lacks what was written since it was dropped".to_owned()),
-            Found::Missing(why) => Some(why.clone()),
+            FoundAtPath::Label(_) if pair.in_sync[member] => None,
+            FoundAtPath::Label(_) => Some("it lacks what was written since it was dropped".to_owned()),
+            FoundAtPath::Missing(why) => Some(why.clone()),
             // What is at the path of a member that is not used is nobody's business here.
-            Found::Refused(why) | Found::Other(why) if !is_needed => Some(why.clone()),
-            Found::Refused(why) => {
+            FoundAtPath::Refused(why) | FoundAtPath::Other(why) if !is_needed => Some(why.clone()),
+            FoundAtPath::Refused(why) => {
                 return Err(format!(
                     "{} is to be an SSD of pair {}, and cannot be opened: {why}",
                     path.display(),
                     pair.id
                 ));
             }
-            Found::Other(why) => return Err(stranger(path, founds[paths[1 - member]].0, pair, why)),
+            FoundAtPath::Other(why) => return Err(stranger(path, founds[paths[1 - member]].0, pair, why)),
         };
     }
     Ok(Together { pair, paths, left_out })
 }
 
-fn neither(founds: [(&Path, &Found); MEMBERS]) -> String {
+fn neither(founds: [(&Path, &FoundAtPath); MEMBERS]) -> String {
     let each = founds.map(|(path, found)| {
         let why = match found {
-            Found::Other(why) | Found::Refused(why) | Found::Missing(why) => why.as_str(),
-            Found::Label(_) => "",
+            FoundAtPath::Other(why) | FoundAtPath::Refused(why) | FoundAtPath::Missing(why) => why.as_str(),
+            FoundAtPath::Label(_) => "",
         };
         format!("{}: {why}", path.display())
     });
@@ -216,11 +222,11 @@ mod tests {
         Pair::new(CacheId([3; 16]), [9 << 20, 9 << 20]).unwrap()
     }
 
-    fn of(label: PairLabel) -> Found {
-        Found::Label(label)
+    fn of(label: PairLabel) -> FoundAtPath {
+        FoundAtPath::Label(label)
     }
 
-    fn judged(one: Found, other: Found, known: Option<u64>) -> Result<Together, String> {
+    fn judged(one: FoundAtPath, other: FoundAtPath, known: Option<u64>) -> Result<Together, String> {
         judge([(Path::new("/a"), &one), (Path::new("/b"), &other)], known)
     }
 
@@ -238,7 +244,7 @@ mod tests {
     #[test]
     fn a_missing_member_is_done_without() {
         let pair = pair();
-        let missing = || Found::Missing("no such device".to_owned());
+        let missing = || FoundAtPath::Missing("no such device".to_owned());
         let together = judged(missing(), of(pair.label(1)), Some(1)).unwrap();
         assert_eq!((together.paths, together.left_out[0].is_some()), ([0, 1], true));
         let together = judged(missing(), of(pair.label(0)), Some(1)).unwrap();
@@ -255,16 +261,20 @@ mod tests {
         for (one, two, words) in [
             (of(pair.label(0)), of(other.label(1)), ["different pairs", "/a and /b"]),
             (of(pair.label(0)), of(pair.label(0)), ["same SSD", "/a and /b"]),
-            (of(pair.label(0)), Found::Other(text("it holds: ext4")), ["/b is to be", "it holds: ext4"]),
             (
-                Found::Other(text("small")),
+                of(pair.label(0)),
+                FoundAtPath::Other(text("it holds: ext4")),
+                ["/b is to be", "it holds: ext4"],
+            ),
+            (
+                FoundAtPath::Other(text("small")),
                 of(pair.label(0)),
                 ["/a is to be", "lode device remove CONFIG.toml /a"],
             ),
-            (of(pair.label(0)), Found::Refused(text("in use")), ["/b is to be", "in use"]),
+            (of(pair.label(0)), FoundAtPath::Refused(text("in use")), ["/b is to be", "in use"]),
             (
-                Found::Missing(text("gone")),
-                Found::Other(text("noise")),
+                FoundAtPath::Missing(text("gone")),
+                FoundAtPath::Other(text("noise")),
                 ["/a: gone; /b: noise", "lode format /a --mirror /b"],
             ),
         ] {
@@ -277,9 +287,9 @@ mod tests {
     fn what_is_in_the_place_of_a_dropped_member_does_not_matter() {
         let alone = pair().without(0);
         for found in [
-            Found::Other("it holds: ext4".to_owned()),
-            Found::Refused("in use".to_owned()),
-            Found::Missing("gone".to_owned()),
+            FoundAtPath::Other("it holds: ext4".to_owned()),
+            FoundAtPath::Refused("in use".to_owned()),
+            FoundAtPath::Missing("gone".to_owned()),
             of(pair().label(0)),
         ] {
             let together = judged(found, of(alone.label(1)), None).unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lode_media::Driver;
 use lode_nbd::ExportInfo;
 
-use super::progress::Progress;
+use super::progress::ProgressTimer;
 use super::stopping::Stopping;
 use super::{Shard, VmLog};
 use crate::connection::{close, count, open_again};
@@ -30,7 +30,7 @@ struct Removal {
     /// It stays here, and its disk may be opened elsewhere.
     is_release: bool,
     stage: Stage,
-    progress: Progress,
+    progress: ProgressTimer,
     /// Its clients were cut off.
     cut_off: bool,
     answer: SyncSender<Result<(), Failure>>,
@@ -104,7 +104,7 @@ impl Shard {
             let _ = answer.try_send(Err(Failure::Unchanged(reason)));
             return;
         }
-        let progress = Progress::begin(Instant::now(), REMOVAL_LIMIT);
+        let progress = ProgressTimer::begin(Instant::now(), REMOVAL_LIMIT);
         let blocks = self.volumes[at].dirty_and_lost_blocks().0;
         let stage = Stage::Draining { blocks };
         let (is_release, cut_off) = (false, false);
@@ -128,7 +128,7 @@ impl Shard {
         let keys = self.connections_of(at);
         let removal = &mut self.removals.0[removal];
         removal.stage = Stage::Guests;
-        removal.progress = Progress::begin(Instant::now(), REMOVAL_LIMIT);
+        removal.progress = ProgressTimer::begin(Instant::now(), REMOVAL_LIMIT);
         removal.cut_off |= !keys.is_empty();
         for key in keys {
             self.end(key, REMOVED);
@@ -168,7 +168,7 @@ impl Shard {
             return;
         }
         close(&self.volumes[at].connections);
-        let progress = Progress::begin(Instant::now(), REMOVAL_LIMIT);
+        let progress = ProgressTimer::begin(Instant::now(), REMOVAL_LIMIT);
         let (stage, is_release, cut_off) = (Stage::DrainingRest, true, false);
         self.removals.0.push(Removal { at, is_release, stage, progress, cut_off, answer });
         let now_ns = self.now_ns;
@@ -224,7 +224,7 @@ impl Shard {
                 Step::Flush => {
                     let now_ns = self.now_ns;
                     self.removals.0[removal].stage = Stage::Flushing;
-                    self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                    self.removals.0[removal].progress = ProgressTimer::begin(now, REMOVAL_LIMIT);
                     self.with_volume(at, |volume| {
                         volume.flush_last(now_ns);
                         // What the journal does not know yet is not for the next second.
@@ -292,18 +292,18 @@ impl Shard {
             // What is written meanwhile is for the next one, as long as that becomes less.
             Stage::Draining { blocks } if drains.is_none() && dirty > 0 && dirty <= blocks / 2 => {
                 self.removals.0[removal].stage = Stage::Draining { blocks: dirty };
-                self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                self.removals.0[removal].progress = ProgressTimer::begin(now, REMOVAL_LIMIT);
                 Step::Drain
             }
             Stage::Draining { .. } if drains.is_none() => Step::CutOff,
             Stage::Guests if clients.is_empty() => {
                 self.removals.0[removal].stage = Stage::DrainingRest;
-                self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                self.removals.0[removal].progress = ProgressTimer::begin(now, REMOVAL_LIMIT);
                 Step::Wait
             }
             Stage::Guests if !goes_on && !clients.is_empty() => {
                 clients.into_iter().for_each(|key| self.kill(key, REMOVED));
-                self.removals.0[removal].progress = Progress::begin(now, REMOVAL_LIMIT);
+                self.removals.0[removal].progress = ProgressTimer::begin(now, REMOVAL_LIMIT);
                 Step::Wait
             }
             Stage::DrainingRest if dirty > 0 && drains.is_none() && goes_on => Step::Drain,

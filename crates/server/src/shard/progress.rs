@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 /// So much was left when it last went on, and until when it has to go on again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Progress {
+pub(super) struct ProgressTimer {
     least: u64,
     limit: Duration,
     deadline: Instant,
 }
 
-impl Progress {
+impl ProgressTimer {
     /// Of something that begins now, and may stand still for so long.
-    pub(super) fn begin(now: Instant, limit: Duration) -> Progress {
-        Progress { least: u64::MAX, limit, deadline: now + limit }
+    pub(super) fn begin(now: Instant, limit: Duration) -> ProgressTimer {
+        ProgressTimer { least: u64::MAX, limit, deadline: now + limit }
     }
 
     /// So much is left now. False: it has stood still for too long.
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn it_may_take_as_long_as_it_goes_on() {
         let (begin, limit) = (Instant::now(), Duration::from_secs(10));
-        let mut progress = Progress::begin(begin, limit);
+        let mut progress = ProgressTimer::begin(begin, limit);
         for s in 0..100 {
             assert!(progress.goes_on(1000 - s, begin + Duration::from_secs(9 * s)));
         }

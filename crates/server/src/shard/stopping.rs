@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::progress::Progress;
+use super::progress::ProgressTimer;
 use super::{Ended, Shard};
 use crate::volume::Volume;
 
@@ -25,7 +25,7 @@ pub(super) enum Stopping {
         drain: bool,
     },
     /// The caches are written back, which may take as long as it makes progress.
-    Draining(Progress),
+    Draining(ProgressTimer),
     /// The engines save what they have.
     Engines(Instant),
 }
@@ -72,7 +72,7 @@ impl Shard {
                 }
                 if drains {
                     self.settle();
-                    self.stopping = Stopping::Draining(Progress::begin(now, STOP_LIMIT));
+                    self.stopping = Stopping::Draining(ProgressTimer::begin(now, STOP_LIMIT));
                 } else {
                     self.begin_end(now);
                 }

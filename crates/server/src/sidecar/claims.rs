@@ -18,8 +18,8 @@ use lode_format::VolumeTag;
 use lode_media::{FileTimes, MediaFile};
 use tracing::{error, warn};
 
-use super::decide::{CHANGED, Facts, Seen, Verdict, claimed, decide};
-use super::{DiskState, Owner, Sidecar, path_of};
+use super::decide::{CHANGED, DiskFacts, Seen, Verdict, claimed, decide};
+use super::{CacheOwner, DiskState, Sidecar, path_of};
 use crate::backing::identify;
 use crate::config::{Config, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
@@ -178,7 +178,7 @@ struct Claim {
 
 /// See the module's documentation. VMs are known by their numbers.
 pub(crate) struct Claims {
-    owner: Owner,
+    owner: CacheOwner,
     files: Files,
     by_number: Mutex<BTreeMap<usize, Claim>>,
 }
@@ -192,7 +192,7 @@ pub(crate) struct SidecarView {
 
 impl Claims {
     pub(crate) fn new(config: &Config, cache: Option<String>) -> Claims {
-        let owner = Owner::new(cache, &config.name);
+        let owner = CacheOwner::new(cache, &config.name);
         Claims { owner, files: Files { state: StateFile::of(config) }, by_number: Mutex::default() }
     }
 
@@ -222,7 +222,7 @@ impl Claims {
             Some(_) => seen.clone(),
             None => Seen { image: seen.image.clone(), ..Seen::default() },
         });
-        let verdict = decide(&Facts {
+        let verdict = decide(&DiskFacts {
             owner: &self.owner,
             volume: volume.map(tag_text).as_deref(),
             sidecar: found.as_ref(),
@@ -273,7 +273,7 @@ impl Claims {
         let begin_of = |(_, checked, tag): &(usize, Checked, Option<VolumeTag>)| {
             let Checked { vm, path, found, seen, drops_clean, is_read_only, .. } = checked;
             let volume = tag.map(tag_text);
-            let facts = Facts {
+            let facts = DiskFacts {
                 owner: &self.owner,
                 volume: volume.as_deref(),
                 sidecar: found.as_ref(),
@@ -369,7 +369,7 @@ impl Claim {
     }
 
     /// How its service ends. What somebody else wrote into the sidecar stays.
-    fn end_of(&self, is_clean: bool, owner: &Owner) -> End {
+    fn end_of(&self, is_clean: bool, owner: &CacheOwner) -> End {
         let Checked { vm, path, backing, has_times, is_read_only, .. } = &self.checked;
         let now = path.as_deref().map(Sidecar::read);
         let is_ours = matches!(&now, Some(Ok(now)) if *now == self.says);
@@ -385,7 +385,12 @@ impl Claim {
         End { vm, path, says, is_clean: is_clean && is_ours && is_own && !is_read_only, image }
     }
 
-    fn resume(&mut self, files: &Files, owner: &Owner, image: Option<String>) -> Result<(), ServerError> {
+    fn resume(
+        &mut self,
+        files: &Files,
+        owner: &CacheOwner,
+        image: Option<String>,
+    ) -> Result<(), ServerError> {
         let Checked { vm, path, backing, has_times, is_read_only, .. } = &self.checked;
         let found = path.as_deref().map(Sidecar::read).transpose()?.flatten();
         let now = if *has_times { image_text(backing)? } else { None };
@@ -401,7 +406,7 @@ impl Claim {
             return Ok(());
         }
         let seen = found.as_ref().map(seen_of);
-        let facts = Facts {
+        let facts = DiskFacts {
             owner,
             volume: found.as_ref().and_then(|found| found.volume.as_deref()),
             sidecar: found.as_ref(),
@@ -421,7 +426,7 @@ impl Claim {
 /// After a volume was given up, with what it held of a disk: nobody is to wait for that.
 pub(crate) fn give_up(config: &Config, cache: &str, vm: &str) -> Result<(), ServerError> {
     let Some(vm) = config.vms.iter().find(|one| one.name == vm) else { return Ok(()) };
-    let owner = Owner::new(Some(cache.to_owned()), &config.name);
+    let owner = CacheOwner::new(Some(cache.to_owned()), &config.name);
     let Ok(Some(path)) = path_of(vm) else { return Ok(()) };
     let Some(found) = Sidecar::read(&path)? else { return Ok(()) };
     if !owner.wrote(&found) || found.state == DiskState::Clean {

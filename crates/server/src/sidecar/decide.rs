@@ -13,7 +13,7 @@
 use lode_format::CacheId;
 use serde::{Deserialize, Serialize};
 
-use super::{DiskState, Owner, Sidecar};
+use super::{CacheOwner, DiskState, Sidecar};
 
 /// What the time of an image's last change follows, at the end of what is said of it.
 pub(super) const CHANGED: &str = ", changed ";
@@ -33,8 +33,8 @@ pub(crate) struct Seen {
 
 /// What is known when a disk is to be served.
 #[derive(Debug)]
-pub(crate) struct Facts<'a> {
-    pub owner: &'a Owner,
+pub(crate) struct DiskFacts<'a> {
+    pub owner: &'a CacheOwner,
     /// The tag of the VM's volume on the SSD, if it has one.
     pub volume: Option<&'a str>,
     /// What there is beside the disk, and what is remembered.
@@ -60,7 +60,7 @@ pub(crate) enum Verdict {
 }
 
 /// See the module's documentation.
-pub(crate) fn decide(facts: &Facts<'_>) -> Verdict {
+pub(crate) fn decide(facts: &DiskFacts<'_>) -> Verdict {
     let is_own = |sidecar: &Sidecar| facts.owner.wrote(sidecar);
     if let Some(sidecar) =
         facts.sidecar.filter(|sidecar| !is_own(sidecar) && sidecar.state == DiskState::Held)
@@ -96,7 +96,7 @@ fn written(image: &str) -> &str {
 }
 
 /// What the sidecar says against it.
-fn why_changed(facts: &Facts<'_>) -> Option<String> {
+fn why_changed(facts: &DiskFacts<'_>) -> Option<String> {
     let seen = facts.seen.filter(|seen| seen.generation.is_some() || seen.next.is_some());
     match (facts.sidecar, seen) {
         // It never had one that this host knows of.
@@ -126,14 +126,14 @@ fn why_changed(facts: &Facts<'_>) -> Option<String> {
 }
 
 /// Whether the sidecar is what was seen last, or what this cache was about to write then.
-fn is_same(owner: &Owner, sidecar: &Sidecar, seen: &Seen) -> bool {
+fn is_same(owner: &CacheOwner, sidecar: &Sidecar, seen: &Seen) -> bool {
     let as_seen = seen.generation == Some(sidecar.generation) && seen.cache == sidecar.cache;
     as_seen || (owner.wrote(sidecar) && seen.next == Some(sidecar.generation))
 }
 
 /// What the sidecar is to say while the disk is served: as it is, where it says so already and nobody else had the disk; else of
 /// a later generation than any that is known.
-pub(crate) fn claimed(facts: &Facts<'_>, vm: &str, changed: bool) -> Sidecar {
+pub(crate) fn claimed(facts: &DiskFacts<'_>, vm: &str, changed: bool) -> Sidecar {
     let known = [
         facts.sidecar.map(|sidecar| sidecar.generation),
         facts.seen.and_then(|seen| seen.generation),
@@ -156,8 +156,8 @@ mod tests {
 
     const OTHER: &str = "00112233-4455-4677-8899-aabbccddeeff";
 
-    fn owner(cache: &str) -> Owner {
-        Owner { cache: Some(cache.to_owned()), name: format!("cache of {cache}"), host: "h".to_owned() }
+    fn owner(cache: &str) -> CacheOwner {
+        CacheOwner { cache: Some(cache.to_owned()), name: format!("cache of {cache}"), host: "h".to_owned() }
     }
 
     fn sidecar(cache: &str, generation: u64, state: DiskState) -> Sidecar {
@@ -170,7 +170,7 @@ mod tests {
 
     fn verdict(sidecar: Option<&Sidecar>, seen: Option<&Seen>) -> Verdict {
         let (volume, image) = (Some("1"), None);
-        decide(&Facts { owner: &owner("own"), volume, sidecar, seen, image, lost_caches: &[] })
+        decide(&DiskFacts { owner: &owner("own"), volume, sidecar, seen, image, lost_caches: &[] })
     }
 
     #[test]
@@ -221,10 +221,10 @@ mod tests {
         let own = owner("own");
         let lost = [OTHER.parse().unwrap()];
         let (volume, sidecar, seen, image) = (None, Some(&held), None, None);
-        let facts = Facts { owner: &own, volume, sidecar, seen, image, lost_caches: &[] };
+        let facts = DiskFacts { owner: &own, volume, sidecar, seen, image, lost_caches: &[] };
         assert_eq!(decide(&facts), Verdict::HeldElsewhere(held.clone()));
-        assert_eq!(decide(&Facts { lost_caches: &lost, ..facts }), Verdict::AsLeft);
-        let facts = Facts { volume: Some("1"), lost_caches: &lost, ..facts };
+        assert_eq!(decide(&DiskFacts { lost_caches: &lost, ..facts }), Verdict::AsLeft);
+        let facts = DiskFacts { volume: Some("1"), lost_caches: &lost, ..facts };
         assert!(matches!(decide(&facts), Verdict::Changed(_)));
         assert_eq!(claimed(&facts, "vm", true).generation, 5);
     }
@@ -233,7 +233,7 @@ mod tests {
     fn an_image_that_was_touched_is_noticed_after_an_orderly_end() {
         let (own, file) = (owner("own"), sidecar("own", 3, DiskState::Clean));
         let ended = Seen { image: Some("then".to_owned()), ..seen("own", 3) };
-        let facts = |seen, image| Facts {
+        let facts = |seen, image| DiskFacts {
             owner: &own,
             volume: Some("1"),
             sidecar: Some(&file),
@@ -257,7 +257,7 @@ mod tests {
         let own = owner("own");
         let claim = |sidecar: Option<&Sidecar>, seen: Option<&Seen>, changed| {
             let facts =
-                Facts { owner: &own, volume: Some("1"), sidecar, seen, image: None, lost_caches: &[] };
+                DiskFacts { owner: &own, volume: Some("1"), sidecar, seen, image: None, lost_caches: &[] };
             let next = claimed(&facts, "vm", changed);
             assert_eq!((next.state, next.vm.as_str()), (DiskState::Held, "vm"));
             next.generation

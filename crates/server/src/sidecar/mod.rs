@@ -56,17 +56,17 @@ pub struct Sidecar {
 
 /// Who serves disks here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Owner {
+pub(crate) struct CacheOwner {
     /// Identity of the cache; none without an SSD.
     pub cache: Option<String>,
     pub name: String,
     pub host: String,
 }
 
-impl Owner {
-    pub(crate) fn new(cache: Option<String>, name: &str) -> Owner {
+impl CacheOwner {
+    pub(crate) fn new(cache: Option<String>, name: &str) -> CacheOwner {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Owner { cache, name: name.to_owned(), host }
+        CacheOwner { cache, name: name.to_owned(), host }
     }
 
     /// Whether this is what one of its own runs wrote.
@@ -79,7 +79,7 @@ impl Owner {
 }
 
 impl Sidecar {
-    pub(crate) fn new(owner: &Owner, vm: &str, volume: Option<String>, generation: u64) -> Sidecar {
+    pub(crate) fn new(owner: &CacheOwner, vm: &str, volume: Option<String>, generation: u64) -> Sidecar {
         Sidecar {
             version: VERSION,
             generation,
@@ -187,8 +187,8 @@ pub fn path_of(vm: &VmConfig) -> std::io::Result<Option<PathBuf>> {
 mod tests {
     use super::*;
 
-    fn owner() -> Owner {
-        Owner {
+    fn owner() -> CacheOwner {
+        CacheOwner {
             cache: Some("00112233-4455-4677-8899-aabbccddeeff".to_owned()),
             name: "a".to_owned(),
             host: "h".to_owned(),
@@ -203,7 +203,7 @@ mod tests {
         let sidecar = Sidecar::new(&owner(), "web.1", Some("7".to_owned()), 3);
         sidecar.write(&path).unwrap();
         assert_eq!(Sidecar::read(&path).unwrap(), Some(sidecar.clone()));
-        let uncached = Sidecar::new(&Owner { cache: None, ..owner() }, "web", None, u64::MAX >> 1);
+        let uncached = Sidecar::new(&CacheOwner { cache: None, ..owner() }, "web", None, u64::MAX >> 1);
         uncached.write(&path).unwrap();
         assert_eq!(Sidecar::read(&path).unwrap(), Some(uncached));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
@@ -243,11 +243,11 @@ mod tests {
         let own = Sidecar::new(&owner(), "web", Some("7".to_owned()), 3);
         assert!(owner().wrote(&own));
         // Under another name or on another host it is the same cache.
-        assert!(Owner { name: "b".to_owned(), host: "i".to_owned(), ..owner() }.wrote(&own));
-        assert!(!Owner { cache: None, ..owner() }.wrote(&own));
-        let without = Owner { cache: None, ..owner() };
+        assert!(CacheOwner { name: "b".to_owned(), host: "i".to_owned(), ..owner() }.wrote(&own));
+        assert!(!CacheOwner { cache: None, ..owner() }.wrote(&own));
+        let without = CacheOwner { cache: None, ..owner() };
         let uncached = Sidecar::new(&without, "web", None, 3);
         assert!(without.wrote(&uncached) && !owner().wrote(&uncached));
-        assert!(!Owner { host: "i".to_owned(), ..without }.wrote(&uncached));
+        assert!(!CacheOwner { host: "i".to_owned(), ..without }.wrote(&uncached));
     }
 }

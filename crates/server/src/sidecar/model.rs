@@ -9,8 +9,8 @@ use lode_format::CacheId;
 use lode_types::Rng;
 
 use super::claims::{Begin, End, Keeper, begin, end};
-use super::decide::{Facts, Seen, Verdict, claimed, decide};
-use super::{DiskState, Owner, Sidecar};
+use super::decide::{DiskFacts, Seen, Verdict, claimed, decide};
+use super::{CacheOwner, DiskState, Sidecar};
 use crate::error::{ServerError, ServerErrorKind};
 
 const BLOCKS: u64 = 6;
@@ -118,13 +118,17 @@ impl Model {
         }
     }
 
-    fn owner(at: usize) -> Owner {
-        Owner { cache: Some(UUIDS[at].to_owned()), name: format!("cache{at}"), host: format!("host{at}") }
+    fn owner(at: usize) -> CacheOwner {
+        CacheOwner {
+            cache: Some(UUIDS[at].to_owned()),
+            name: format!("cache{at}"),
+            host: format!("host{at}"),
+        }
     }
 
     fn verdict(&self, at: usize) -> Verdict {
         let durable = self.durable.borrow();
-        decide(&Facts {
+        decide(&DiskFacts {
             owner: &Model::owner(at),
             volume: self.caches[at].has_volume.then_some("volume"),
             sidecar: durable.sidecar.as_ref(),
@@ -173,7 +177,7 @@ impl Model {
             (durable.sidecar.clone(), durable.seen[at].clone())
         };
         let owner = Model::owner(at);
-        let facts = Facts {
+        let facts = DiskFacts {
             owner: &owner,
             volume: Some("volume"),
             sidecar: found.as_ref(),

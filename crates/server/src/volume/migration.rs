@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{Answered, Failed, Found, Volume};
+use super::{Answered, Failed, ReplyData, Volume};
 use lode_engine::ByteList;
 use lode_nbd::{Command, Request};
 
@@ -72,7 +72,7 @@ impl Volume {
         let is_flush = request.command == Command::Flush;
         let result = match self.migration {
             // The disk has everything, and nothing was taken since.
-            Some(Migration::Released) if is_flush => Ok(Found::Bytes(ByteList::new())),
+            Some(Migration::Released) if is_flush => Ok(ReplyData::Bytes(ByteList::new())),
             Some(Migration::Released) => Err(Failed::Released),
             Some(Migration::Refusing) if !is_flush => Err(Failed::Released),
             _ => return false,

@@ -129,15 +129,15 @@ pub(crate) fn by_name(name: &str) -> Option<&'static Format> {
 }
 
 /// A format that was found out.
-pub(crate) struct Found {
+pub(crate) struct DetectedFormat {
     pub format: &'static Format,
     /// Names of the formats that the content fits as well, but for requests that are not plausible.
     pub also_fits: Vec<&'static str>,
 }
 
-impl Found {
-    pub(crate) fn sure(format: &'static Format) -> Found {
-        Found { format, also_fits: Vec::new() }
+impl DetectedFormat {
+    pub(crate) fn sure(format: &'static Format) -> DetectedFormat {
+        DetectedFormat { format, also_fits: Vec::new() }
     }
 }
 
@@ -145,13 +145,13 @@ impl Found {
 ///
 /// # Errors
 /// The candidates, when there are several, the name's ending is none of theirs, and not one alone is plausible.
-pub(crate) fn detect(head: &[u8], path: &Path) -> Result<Option<Found>, Vec<&'static Format>> {
+pub(crate) fn detect(head: &[u8], path: &Path) -> Result<Option<DetectedFormat>, Vec<&'static Format>> {
     let claimed: Vec<_> = FORMATS.iter().copied().filter(|format| (format.detect)(head)).collect();
     match claimed[..] {
-        [] => Ok(by_ending(path, FORMATS).map(Found::sure)),
-        [format] => Ok(Some(Found::sure(format))),
+        [] => Ok(by_ending(path, FORMATS).map(DetectedFormat::sure)),
+        [format] => Ok(Some(DetectedFormat::sure(format))),
         _ => match by_ending(path, &claimed) {
-            Some(format) => Ok(Some(Found::sure(format))),
+            Some(format) => Ok(Some(DetectedFormat::sure(format))),
             None => plausible::only_one(&claimed, head).map(Some).ok_or(claimed),
         },
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use lode_types::{RequestOp, TraceRequest};
 
-use super::{Format, Found};
+use super::{DetectedFormat, Format};
 use crate::feed::Feed;
 use crate::input::Input;
 use crate::reader::OnError;
@@ -38,11 +38,11 @@ pub(crate) fn usual_size_if_large(requests: &[TraceRequest]) -> Option<u32> {
 }
 
 /// The only one of `claimed` that makes plausible requests of the trace that starts with `head`.
-pub(super) fn only_one(claimed: &[&'static Format], head: &[u8]) -> Option<Found> {
+pub(super) fn only_one(claimed: &[&'static Format], head: &[u8]) -> Option<DetectedFormat> {
     let mut plausible = claimed.iter().copied().filter(|format| is_plausible(&first_requests(format, head)));
     let format = plausible.next().filter(|_| plausible.next().is_none())?;
     let others = claimed.iter().map(|other| other.name).filter(|name| *name != format.name);
-    Some(Found { format, also_fits: others.collect() })
+    Some(DetectedFormat { format, also_fits: others.collect() })
 }
 
 fn is_plausible(requests: &[TraceRequest]) -> bool {

@@ -10,13 +10,13 @@ use crate::memory::HostMemory;
 use crate::model::SECTOR;
 
 /// A volume's part of the device that backing disks are on.
-struct Part<'d> {
+struct PartOfDisk<'d> {
     disk: &'d mut SimDisk,
     start: u64,
     bytes: u64,
 }
 
-impl SyncDevice for Part<'_> {
+impl SyncDevice for PartOfDisk<'_> {
     fn size_bytes(&self) -> u64 {
         self.bytes
     }
@@ -38,7 +38,7 @@ impl World {
     /// Before a start: what the redo log holds comes to the backing disk.
     pub(crate) fn apply_redo(&mut self) -> Result<(), StoreError> {
         let (start, bytes) = (self.backing_start, self.machine.config.volume_bytes);
-        let mut part = Part { disk: &mut self.backing, start, bytes };
+        let mut part = PartOfDisk { disk: &mut self.backing, start, bytes };
         apply_redo_log(&mut self.redo, &mut part).map(drop)
     }
 
@@ -71,7 +71,7 @@ impl World {
             redo.power_cut(rng);
         }
         let (start, bytes) = (self.backing_start, self.machine.config.volume_bytes);
-        let mut part = Part { disk: &mut disk, start, bytes };
+        let mut part = PartOfDisk { disk: &mut disk, start, bytes };
         apply_redo_log(&mut redo, &mut part).map_err(|error| format!("the redo log: {error}"))?;
         let mut image = vec![0; bytes as usize];
         image.chunks_mut(SECTOR).enumerate().for_each(|(sector, bytes)| {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_replay::InputReport;
-use lode_trace::{Progress, SortBy, Sorted, Sorter, create_compact_with, open_trace};
+use lode_trace::{ReadProgress, SortBy, Sorted, Sorter, create_compact_with, open_trace};
 use serde::Serialize;
 
 use super::summary::{Summary, check_summary, warn_of_shared};
@@ -116,9 +116,9 @@ pub fn read_all(
     Ok(inputs)
 }
 
-fn unread(trace: &Path) -> Progress {
+fn unread(trace: &Path) -> ReadProgress {
     let facts = trace.metadata().ok().filter(|facts| facts.is_file());
-    Progress { read_bytes: 0, total_bytes: facts.map(|facts| facts.len()) }
+    ReadProgress { read_bytes: 0, total_bytes: facts.map(|facts| facts.len()) }
 }
 
 fn write(sorted: &mut Sorted, bar: &mut Steps, path: &Path) -> Result<(), CliError> {
