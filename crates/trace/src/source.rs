@@ -42,12 +42,13 @@ pub(crate) fn open(path: &Path) -> Result<InputStream, TraceError> {
         return from_reader(Box::new(io::stdin()), None, path);
     }
     let failed = |error: io::Error| {
-        TraceError::new(
-            ErrorKind::Io,
-            path,
-            format!("Cannot open the trace: {error}; check its path and rights"),
-        )
-        .caused_by(error)
+        // A shell hands on a pattern that matches nothing.
+        let is_pattern = path.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte));
+        let help = match error.kind() {
+            io::ErrorKind::NotFound if is_pattern => "no file matches this pattern",
+            _ => "check its path and rights",
+        };
+        TraceError::new(ErrorKind::Io, path, format!("Cannot open the trace: {error}; {help}")).caused_by(error)
     };
     let file = File::open(path).map_err(failed)?;
     let facts = file.metadata().map_err(failed)?;

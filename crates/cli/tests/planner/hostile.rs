@@ -154,6 +154,8 @@ fn folders_and_files_that_are_not_there() {
         assert!(message.contains("Cannot read a folder as a trace; name a file in it"), "{message}");
         let message = bad(&[command, &[&folder.path("none.csv")]].concat(), 1);
         assert!(message.contains("check its path and rights") && message.contains("none.csv"), "{message}");
+        let message = bad(&[command, &[&folder.path("*.csv")]].concat(), 1);
+        assert!(message.contains("no file matches this pattern") && message.contains("*.csv"), "{message}");
     }
 }
 
