@@ -1,7 +1,9 @@
 //! What a switch to another scheme is made of: the scheme that is to decide, who has the blocks that it is asked about, and what
 //! it begins with. It must not know the engine, which carries the switch out (`switching`).
 
+use lode_format::EntryState;
 use lode_policy::{Quota, Scheme, SchemeInfo, Settings};
+use lode_store::Held;
 use lode_types::{BlockNo, Level};
 
 use crate::config::EngineConfig;
@@ -25,9 +27,17 @@ pub(crate) struct Switch {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Holder {
     /// It is at this place and in no slot.
-    Settled(Place),
+    Settled { place: Place, dirty: bool },
     /// Its copy is, or will be, with its flight.
     InFlight { dirty: bool },
+}
+
+impl Holder {
+    /// The block that a place holds, and the place as its holder. Whoever goes through all places looks at each once, because none is in
+    /// the processor's near memory.
+    pub(crate) fn settled(place: Place, held: &Held) -> (BlockNo, Holder) {
+        (held.block, Holder::Settled { place, dirty: held.state == EntryState::Dirty })
+    }
 }
 
 /// The share of the levels that are used.

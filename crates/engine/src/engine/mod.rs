@@ -23,7 +23,7 @@ mod switching;
 
 use std::ops::Range;
 
-use lode_format::{EntryState, VolumeTag};
+use lode_format::VolumeTag;
 use lode_policy::{Counters, Scheme, Settings};
 use lode_store::{Attached, Place, VolumeStore};
 use lode_types::{BlockNo, Buf, ByteList, Level, MediaError, planted};
@@ -145,18 +145,19 @@ impl Engine {
     fn take_over(&mut self, recovered: Vec<Place>) {
         let Some(store) = self.levels.store() else { return };
         let places = store.places();
-        for held in recovered.iter().map(|&place| places.held(place)) {
-            if held.state == EntryState::Dirty {
-                let start = self.config.block.start_of(held.block);
+        let blocks: Vec<_> =
+            recovered.into_iter().map(|place| Holder::settled(place, &places.held(place))).collect();
+        for &(block, holder) in &blocks {
+            if let Holder::Settled { dirty: true, .. } = holder {
+                let start = self.config.block.start_of(block);
                 self.written.set(&(start..start + self.config.block.bytes()));
                 // What the disk is behind at a start is one group.
                 if let Some(ordered) = &mut self.ordered {
-                    ordered.found(held.block);
+                    ordered.found(block);
                 }
             }
         }
-        let blocks = recovered.into_iter().map(|place| (places.held(place).block, Holder::Settled(place)));
-        self.hand_over(blocks.collect());
+        self.hand_over(blocks);
     }
 
     /// What it was made for, and what was changed since.

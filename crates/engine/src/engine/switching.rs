@@ -122,17 +122,14 @@ impl Engine {
         let capacity = self.front.quota().ssd_blocks as usize;
         let excess = blocks.len().saturating_sub(capacity);
         for (i, (block, holder)) in blocks.into_iter().enumerate() {
-            let dirty = match holder {
-                Holder::Settled(place) => self.levels.is_dirty(SsdCopy::Whole(place)),
-                Holder::InFlight { dirty } => dirty,
-            };
+            let (Holder::Settled { dirty, .. } | Holder::InFlight { dirty }) = holder;
             let slot = if i < excess { None } else { self.front.restore(block, dirty) };
-            if let Holder::Settled(_) = holder {
+            if let Holder::Settled { .. } = holder {
                 self.note_dirty_slot(block, slot.filter(|_| dirty));
             }
             match (holder, slot) {
-                (Holder::Settled(place), Some(slot)) => self.levels.settle_place(slot, place),
-                (Holder::Settled(place), None) => self.take_off_ssd(block, place, dirty),
+                (Holder::Settled { place, .. }, Some(slot)) => self.levels.settle_place(slot, place),
+                (Holder::Settled { place, .. }, None) => self.take_off_ssd(block, place, dirty),
                 (Holder::InFlight { .. }, Some(slot)) => self.assign(block, Level::Ssd, slot),
                 (Holder::InFlight { .. }, None) => self.push_op(block, BlockOp::Evict(Level::Ssd)),
             }
@@ -157,7 +154,7 @@ impl Engine {
         let Some(store) = self.levels.store() else { return Vec::new() };
         let places = store.places();
         let mut blocks = Vec::with_capacity(settled.len() + self.flights.len());
-        blocks.extend(settled.into_iter().map(|place| (places.held(place).block, Holder::Settled(place))));
+        blocks.extend(settled.into_iter().map(|place| Holder::settled(place, &places.held(place))));
         for (block, flight) in self.flights.all_with_blocks_mut() {
             if flight.take_slot(Level::Ssd).is_some() {
                 let is_dirty = flight.copy().place().is_some_and(|place| places.is_dirty(place));
