@@ -46,10 +46,12 @@ pub use listing::{SchemeEntry, SettingEntry};
 pub use needs::RequestSource;
 pub use next_uses::{NextUses, NextUsesBuilder};
 pub use of_sized::OfSized;
-pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+pub use prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 pub use quota::Quota;
 pub use registry::{AnyScheme, DEFAULT_SCHEME, SchemeInfo, build, build_with_future, schemes as all_schemes};
-pub use scheme::{AccessSink, Budgeting, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
+pub use scheme::{
+    Budgeting, Choosing, HostTimed, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing,
+};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED, WriteBudget, nearest_name};
 pub use sizer::{AccessTimes, Sizer, Tenant};
 pub use tracked::{most_memory_bytes, most_memory_bytes_of_all};

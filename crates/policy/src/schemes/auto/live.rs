@@ -9,9 +9,9 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use super::candidates::Cache;
 use super::places::Places;
 use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
-use crate::prefetch::{PrefetchHint, PrefetchedAccess};
+use crate::prefetch::{AccessSink, Lookahead, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::{AccessSink, Scheme};
+use crate::scheme::Scheme;
 
 /// Blocks of the SSD that are taken over after each request, and blocks of DRAM that leave when there are none.
 const SSD_STEP: u32 = 64;
@@ -73,7 +73,7 @@ impl Live {
         }
     }
 
-    /// As [`Scheme::access_batch`]; nothing is being taken over.
+    /// As [`Lookahead::access_batch`]; nothing is being taken over.
     pub(super) fn access_batch<W: AccessSink>(&mut self, accesses: &[PrefetchedAccess], sink: &mut W) {
         match &mut self.shared {
             None => self.cache.access_batch(accesses.iter(), sink),

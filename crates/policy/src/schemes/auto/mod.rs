@@ -21,10 +21,10 @@ use crate::decision::{Decision, Decisions};
 use crate::effect::{Sink, Slot};
 use crate::needs::Adjacency;
 use crate::parts::sized::SAMPLED_HISTORY;
-use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::{AccessSink, Budgeting, LevelDemand, Points, Scheme, Sizing};
+use crate::scheme::{Budgeting, Choosing, LevelDemand, Points, Scheme, Sizing};
 use crate::schemes::benefit_density;
 use crate::settings::{OFF, SettingInfo, Settings, WriteBudget};
 use crate::sizer;
@@ -246,11 +246,7 @@ impl Prefetch for Auto {
     }
 }
 
-impl Scheme for Auto {
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
-    }
-
+impl Lookahead for Auto {
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.note(access, hint);
         self.live.access(access, hint, sink);
@@ -289,6 +285,12 @@ impl Scheme for Auto {
                 self.keep_to_budget();
             }
         }
+    }
+}
+
+impl Scheme for Auto {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
     }
 
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
@@ -348,8 +350,14 @@ impl Scheme for Auto {
         Some(self)
     }
 
-    fn decisions(&self) -> Option<&Decisions> {
-        Some(&self.decisions)
+    fn choosing(&self) -> Option<&dyn Choosing> {
+        Some(self)
+    }
+}
+
+impl Choosing for Auto {
+    fn decisions(&self) -> &Decisions {
+        &self.decisions
     }
 }
 

@@ -11,9 +11,9 @@ use super::candidates::{Cache, Candidate};
 use super::cost::Cost;
 use super::pace::{Pace, Stage};
 use crate::effect::NullSink;
-use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::{AccessSink, Scheme};
+use crate::scheme::Scheme;
 use crate::settings::{Settings, WriteBudget};
 
 /// Blocks of a region, which is in the sample as a whole: a power of two.
