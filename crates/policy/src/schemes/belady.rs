@@ -11,8 +11,8 @@ use lode_reuse::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::growth;
 use crate::next_uses::NextUses;
+use crate::parts::growth;
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;

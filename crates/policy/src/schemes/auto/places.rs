@@ -4,7 +4,7 @@
 //! It must not know which blocks they are.
 
 use crate::effect::Slot;
-use crate::growth;
+use crate::parts::growth;
 
 /// The slots of one level.
 #[derive(Debug, Default)]

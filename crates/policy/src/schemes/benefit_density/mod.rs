@@ -8,6 +8,7 @@
 //! with it.
 
 mod ages;
+mod allowance;
 mod blocks;
 mod leaving;
 mod price;

@@ -31,7 +31,7 @@ use self::sets::SsdSets;
 use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
-use crate::lists::SetLists;
+use crate::parts::lists::SetLists;
 use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
