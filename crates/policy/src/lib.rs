@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+pub mod criticality;
 mod decision;
 #[macro_use]
 mod dispatch;
@@ -27,7 +28,6 @@ mod prefetch;
 mod parts;
 mod quota;
 mod registry;
-pub mod request_oriented;
 mod scheme;
 pub mod schemes;
 mod settings;

@@ -3,10 +3,10 @@
 use lode_reuse::CurvePoint;
 use lode_types::{Access, BlockNo, Level};
 
+use crate::criticality::{Admission, SubmittedWrite, Verdict, WriteId};
 use crate::decision::Decisions;
 use crate::effect::{Sink, Slot};
 use crate::quota::Quota;
-use crate::request_oriented::{Admission, SubmittedWrite, Verdict, WriteId};
 use crate::settings::WriteBudget;
 
 /// What one VM could use of a level in the window that just ended.

@@ -2,11 +2,15 @@
 //! et al., USENIX ATC 2015, whose write cache is flashcache.
 //!
 //! What is admitted, and which writes on their way to the disk are issued again, the hooks of
-//! [`crate::request_oriented`] say. This module must not know who waits for whom: accesses do not tell it. Which blocks
+//! [`crate::criticality`] say. This module must not know who waits for whom: accesses do not tell it. Which blocks
 //! leave and which are written back, [`flashcache`] knows.
 
 use lode_types::{Access, BlockNo, Direction, Level, OriginFields};
 
+use crate::criticality::{
+    Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
+    WriteId,
+};
 use crate::effect::{Effect, Sink, Slot};
 use crate::needs::RequestSource;
 use crate::parts::cut_off::Cleaner;
@@ -15,10 +19,6 @@ use crate::parts::ssd_level::{Newcomer, Replacement, SsdLevel, WritePolicy};
 use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::request_oriented::{
-    Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
-    WriteId,
-};
 use crate::scheme::{Reissuing, Scheme};
 use crate::schemes::flashcache::{self, CleanedSets};
 use crate::settings::{SettingError, SettingInfo, Settings};
