@@ -12,7 +12,7 @@ mod cost;
 mod demand;
 mod live;
 mod pace;
-mod places;
+mod slot_map;
 mod trial;
 
 use lode_types::{Access, BlockNo, Level};
@@ -165,20 +165,20 @@ impl Auto {
     /// what does not count, which is never negative (Page, "Continuous inspection schemes", Biometrika 1954).
     #[inline(never)]
     fn look(&mut self) {
-        let Some(look) = self.trial.look() else { return };
+        let Some(costs) = self.trial.look() else { return };
         let weight_us = self.settings.number("ssd_write_weight_us");
         let cost = |spent: Spent| spent.us + spent.ssd_writes * weight_us;
         // Without a shadow of its own it is on its way out.
-        let (Some(own), Some(own_mean)) = (look.new[self.chosen], look.mean[self.chosen]) else { return };
+        let (Some(own), Some(own_mean)) = (costs.new[self.chosen], costs.mean[self.chosen]) else { return };
         let (own, own_mean) = (cost(own), cost(own_mean));
-        let turnover = own_mean * look.turnover_requests;
+        let turnover = own_mean * costs.turnover_requests;
         let mut best: Option<(f64, usize)> = None;
         for at in 0..self.candidates.len() {
-            let (Some(new), Some(mean)) = (look.new[at], look.mean[at]) else { continue };
+            let (Some(new), Some(mean)) = (costs.new[at], costs.mean[at]) else { continue };
             let is_set = self.candidates[at].is_same_scheme(self.candidates[self.chosen]);
             let Bar { least, saved } = if is_set { self.bars[0] } else { self.bars[1] };
             let gain = &mut self.gains[at];
-            *gain = (*gain + (own * (1.0 - least) - cost(new)) * look.weight).max(0.0);
+            *gain = (*gain + (own * (1.0 - least) - cost(new)) * costs.weight).max(0.0);
             let excess = *gain - saved * turnover;
             // What it saved must not lie long back.
             let is_better = at != self.chosen && cost(mean) < own_mean;
@@ -189,7 +189,7 @@ impl Auto {
         if let Some((_, best)) = best
             && !self.live.is_taking_over()
         {
-            self.choose(best, look.mean[self.chosen].zip(look.mean[best]));
+            self.choose(best, costs.mean[self.chosen].zip(costs.mean[best]));
         }
     }
 

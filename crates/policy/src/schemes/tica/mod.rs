@@ -154,7 +154,7 @@ impl Tica {
             sink.effect(Effect::ReadLevel { level, slot });
             return;
         }
-        self.note_read(choice::Found::Disk, known.map_or(List::None, |id| self.table.list(id)));
+        self.note_read(choice::ReadSource::Disk, known.map_or(List::None, |id| self.table.list(id)));
         sink.effect(Effect::ReadBacking);
         if self.quota.dram_blocks == 0 {
             return;
@@ -194,7 +194,7 @@ impl Tica {
     }
 
     #[inline]
-    fn note_read(&mut self, found: choice::Found, list: List) {
+    fn note_read(&mut self, found: choice::ReadSource, list: List) {
         if let Choice::Adaptive(adaptive) = &mut self.choice {
             adaptive.chooser.note_read(found, list == List::Evicted);
         }
@@ -312,9 +312,9 @@ impl Tica {
     }
 }
 
-impl From<Level> for choice::Found {
-    fn from(level: Level) -> choice::Found {
-        if level == Level::Dram { choice::Found::Dram } else { choice::Found::Ssd }
+impl From<Level> for choice::ReadSource {
+    fn from(level: Level) -> choice::ReadSource {
+        if level == Level::Dram { choice::ReadSource::Dram } else { choice::ReadSource::Ssd }
     }
 }
 
