@@ -44,8 +44,11 @@ pub struct SchemeInfo {
     /// Builds one from settings, what the host has, and the VM's first share.
     pub(crate) build: fn(&Settings, Quota, Quota) -> AnyScheme,
     /// Builds it in place of `build`, where it decides by what comes next.
-    pub(crate) build_with_future: Option<fn(&Settings, Quota, Quota, &NextUses) -> AnyScheme>,
+    pub(crate) build_with_future: Option<BuildWithFuture>,
 }
+
+/// Builds a scheme as [`SchemeInfo::build`] does, for a stream with this future.
+pub(crate) type BuildWithFuture = fn(&Settings, Quota, Quota, &NextUses) -> AnyScheme;
 
 /// The scheme of whoever does not choose one: it has DRAM and an SSD.
 pub const DEFAULT_SCHEME: &str = auto::INFO.name;
