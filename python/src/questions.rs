@@ -249,7 +249,7 @@ fn replayed(
 ) -> Result<Report, Failure> {
     let known_vms = known_vms(asked, control)?;
     let merge = asked.open(&control.stop)?;
-    if !info.needs_future {
+    if !info.needs_future() {
         return Ok(replay(merge, options, known_vms, &mut |merge: &Merge, _| control.tell_read(merge))?);
     }
     // All of the traces, so that the scheme can be told what comes next.

@@ -72,7 +72,7 @@ fn replay(path: &str, ops: &str, scheme: &str, (dram, ssd): (&str, &str), pairs:
     info.check_levels(physical)?;
     let for_build = settings.clone();
     // Known before the clock starts, as the peer's files tell it, too.
-    let future = if info.needs_future { future_of(path)? } else { NextUses::default() };
+    let future = if info.needs_future() { future_of(path)? } else { NextUses::default() };
     let make = move |share| build_with_future(&for_build, physical, share, &future);
     let mut driver: Driver<AnyScheme> =
         Driver::new(&settings, physical, BlockSize::KIB_4, ServiceTimes::default(), 1, make);

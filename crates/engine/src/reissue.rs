@@ -1,6 +1,6 @@
 //! Writes that are issued again: a guest's write on its way to the backing disk that somebody comes to wait for is written
 //! to the SSD as well, and answered by the first of the two (Kim et al., USENIX ATC 2015, section 4.2.2). Which writes,
-//! and which completion counts, the hooks of [`lode_policy::request_oriented`] say: the same as in the simulation of
+//! and which completion counts, the hooks of [`lode_policy::criticality`] say: the same as in the simulation of
 //! processes. What a guest tells of waiting is a read, a write with FUA, and a FLUSH.
 //!
 //! What could go wrong, and what keeps it from doing so:
@@ -18,7 +18,7 @@
 //! flight.
 
 use lode_policy::Reissuing;
-use lode_policy::request_oriented::{CompletionVerdict, Consequence, Device, Verdict, WriteId};
+use lode_policy::criticality::{CompletionVerdict, Consequence, Device, Verdict, WriteId};
 use lode_policy::schemes::request_oriented::WAITED_FOR;
 use lode_store::Place;
 use lode_types::{Access, BlockNo};

@@ -267,7 +267,7 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
                 host: options.host.clone(),
                 shares,
             };
-            jobs.push(Job { scheme, size, levels, needs_future: info.needs_future, options });
+            jobs.push(Job { scheme, size, levels, needs_future: info.needs_future(), options });
         }
     }
     Ok(jobs)

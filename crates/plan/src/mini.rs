@@ -13,8 +13,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use lode_policy::{
-    AccessSink, AnyScheme, Counters, Effect, PrefetchHint, PrefetchedAccess, Quota, RequestSource, Scheme,
-    SchemeInfo, Settings, Sink, build,
+    AccessSink, AnyScheme, Counters, Effect, Lookahead, PrefetchHint, PrefetchedAccess, Quota, RequestSource,
+    Scheme, SchemeInfo, Settings, Sink, build,
 };
 use lode_replay::{MAX_LEVEL_BLOCKS, ReplayError};
 use lode_reuse::{LEAST_BLOCKS, ReuseError, Sample};

@@ -1,7 +1,7 @@
 //! One of several schemes behind one type, for callers that choose at run time. It must not know which schemes there are.
 
-/// Implements [`Scheme`](crate::Scheme) and [`Prefetch`](crate::Prefetch) for an enumeration of schemes. `$each` is a macro that
-/// calls the one that it is: `each!(self, scheme => scheme.quota())`.
+/// Implements [`Scheme`](crate::Scheme), [`Lookahead`](crate::Lookahead) and [`Prefetch`](crate::Prefetch) for an enumeration
+/// of schemes. `$each` is a macro that calls the one that it is: `each!(self, scheme => scheme.quota())`.
 macro_rules! dispatch_scheme {
     ($any:ty, $each:ident) => {
         /// What is asked seldom is compiled here, once, and not for each sink of each user.
@@ -41,12 +41,7 @@ macro_rules! dispatch_scheme {
             }
         }
 
-        impl $crate::Scheme for $any {
-            #[inline]
-            fn access<S: $crate::Sink>(&mut self, access: lode_types::Access, sink: &mut S) {
-                $each!(self, scheme => scheme.access(access, sink))
-            }
-
+        impl $crate::Lookahead for $any {
             #[inline]
             fn access_prefetched<S: $crate::Sink>(
                 &mut self,
@@ -64,18 +59,17 @@ macro_rules! dispatch_scheme {
             ) {
                 $each!(self, scheme => scheme.access_batch(accesses, sink))
             }
+        }
 
-            fn set_next_uses(&mut self, future: &$crate::NextUses) {
-                $each!(self, scheme => scheme.set_next_uses(future))
+        impl $crate::Scheme for $any {
+            #[inline]
+            fn access<S: $crate::Sink>(&mut self, access: lode_types::Access, sink: &mut S) {
+                $each!(self, scheme => scheme.access(access, sink))
             }
 
             #[inline]
             fn end_request<S: $crate::Sink>(&mut self, now_ns: u64, sink: &mut S) {
                 $each!(self, scheme => scheme.end_request(now_ns, sink))
-            }
-
-            fn end_host_interval<S: $crate::Sink>(&mut self, sink: &mut S) {
-                $each!(self, scheme => scheme.end_host_interval(sink))
             }
 
             fn discard<S: $crate::Sink>(&mut self, block: lode_types::BlockNo, sink: &mut S) {
@@ -126,8 +120,12 @@ macro_rules! dispatch_scheme {
                 $each!(self, scheme => scheme.reissuing())
             }
 
-            fn decisions(&self) -> Option<&$crate::Decisions> {
-                $each!(self, scheme => scheme.decisions())
+            fn host_timed(&mut self) -> Option<&mut dyn $crate::HostTimed> {
+                $each!(self, scheme => scheme.host_timed())
+            }
+
+            fn choosing(&self) -> Option<&dyn $crate::Choosing> {
+                $each!(self, scheme => scheme.choosing())
             }
         }
     };

@@ -10,17 +10,15 @@
 #![forbid(unsafe_code)]
 
 mod counters;
+pub mod criticality;
 mod decision;
 #[macro_use]
 mod dispatch;
 mod effect;
 mod geometry;
-mod growth;
 pub mod host;
 mod interval;
-mod kept;
 mod listing;
-mod lists;
 mod needs;
 mod next_uses;
 mod of_sized;
@@ -30,7 +28,6 @@ mod prefetch;
 mod parts;
 mod quota;
 mod registry;
-pub mod request_oriented;
 mod scheme;
 pub mod schemes;
 mod settings;
@@ -46,10 +43,12 @@ pub use listing::{SchemeEntry, SettingEntry};
 pub use needs::RequestSource;
 pub use next_uses::{NextUses, NextUsesBuilder};
 pub use of_sized::OfSized;
-pub use prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+pub use prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 pub use quota::Quota;
 pub use registry::{AnyScheme, DEFAULT_SCHEME, SchemeInfo, build, build_with_future, schemes as all_schemes};
-pub use scheme::{AccessSink, Budgeting, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing};
+pub use scheme::{
+    Budgeting, Choosing, HostTimed, LevelDemand, Mirroring, Mirrors, Points, Reissuing, Scheme, Sizing,
+};
 pub use settings::{SettingError, SettingInfo, SettingKind, Settings, UNDIVIDED, WriteBudget, nearest_name};
 pub use sizer::{AccessTimes, Sizer, Tenant};
 pub use tracked::{most_memory_bytes, most_memory_bytes_of_all};

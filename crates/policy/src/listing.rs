@@ -48,7 +48,7 @@ impl SchemeEntry {
             about: info.about,
             source: info.source,
             levels: info.levels.iter().copied().map(Level::name).collect(),
-            needs_future: info.needs_future,
+            needs_future: info.needs_future(),
             settings: info.setting_infos().map(|setting| SettingEntry::of(info, setting)).collect(),
         }
     }

@@ -34,7 +34,7 @@ impl SchemeInfo {
     /// # Errors
     /// [`SettingError::NeedsFuture`].
     pub fn check_without_future(&self) -> Result<(), SettingError> {
-        if self.needs_future { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
+        if self.needs_future() { Err(SettingError::NeedsFuture { scheme: self.name }) } else { Ok(()) }
     }
 
     /// Refuses settings under which the scheme goes by what other VMs ask, for those who see one VM by itself.

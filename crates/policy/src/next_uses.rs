@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lode_reuse::BlockIndex;
 use lode_types::BlockNo;
 
-use crate::growth;
+use crate::parts::growth;
 use crate::settings::SettingError;
 
 /// The future of one VM's stream. Copies share their memory.

@@ -1,8 +1,11 @@
-//! Prefetching: what accesses will need is brought nearer to the processor before they come. It changes no decision, and must
-//! not know what is decided.
+//! Accesses that are known some way ahead: what they will need is brought nearer to the processor before they come, and then
+//! they are decided in batches. It changes no decision, and must not know what is decided.
 
 use lode_reuse::BlockIndex;
-use lode_types::{Access, BlockNo};
+use lode_types::{Access, BlockNo, Direction};
+
+use crate::effect::Sink;
+use crate::scheme::Scheme;
 
 /// What prefetching found out about a block. Whoever uses it checks it, because it may be out of date.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +51,44 @@ pub trait Prefetch {
 
     /// Fetches what the entries lead to, such as their neighbours in a list.
     fn prefetch_neighbours(&self, _blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {}
+}
+
+/// Takes effects, and hears to which access and request they belong. An access's effects end where the next one begins, or
+/// the request ends.
+pub trait AccessSink: Sink {
+    /// The effects that follow belong to this access.
+    fn begin_access(&mut self, access: &Access);
+
+    /// The request, which is in direction `op`, is over.
+    fn end_request(&mut self, op: Direction);
+}
+
+/// A scheme whose accesses may be known ahead. By default it makes nothing of that.
+pub trait Lookahead: Scheme + Prefetch {
+    /// Decides one block access for which was prefetched. The hint saves time and changes no decision.
+    #[inline]
+    fn access_prefetched<S: Sink>(&mut self, access: Access, _hint: PrefetchHint, sink: &mut S) {
+        self.access(access, sink);
+    }
+
+    /// Decides accesses for which was prefetched, one after the other, and ends their requests. Whoever has many of them at
+    /// hand asks once which scheme this is, and not at every access. A function of each scheme's own, so that its loop has the
+    /// processor's registers for itself.
+    #[inline(never)]
+    fn access_batch<'a, W: AccessSink>(
+        &mut self,
+        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
+        sink: &mut W,
+    ) {
+        for &PrefetchedAccess { access, hint, now_ns, last } in accesses {
+            sink.begin_access(&access);
+            self.access_prefetched(access, hint, sink);
+            if last {
+                self.end_request(now_ns, sink);
+                sink.end_request(access.op);
+            }
+        }
+    }
 }
 
 /// The steps of [`Prefetch`], left to a field.

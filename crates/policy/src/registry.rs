@@ -23,8 +23,6 @@ pub struct SchemeInfo {
     pub source: &'static str,
     /// The levels it uses.
     pub levels: &'static [Level],
-    /// It decides by what comes next: only recorded streams can run it, by [`build_with_future`].
-    pub needs_future: bool,
     /// Its settings.
     pub(crate) tables: &'static [&'static [SettingInfo]],
     /// Keys of settings that exist to reproduce other readings of the source; their defaults are the ones to use.
@@ -45,7 +43,12 @@ pub struct SchemeInfo {
     pub(crate) disk: fn(&Settings, u64) -> Result<(), SettingError>,
     /// Builds one from settings, what the host has, and the VM's first share.
     pub(crate) build: fn(&Settings, Quota, Quota) -> AnyScheme,
+    /// Builds it in place of `build`, where it decides by what comes next.
+    pub(crate) build_with_future: Option<BuildWithFuture>,
 }
+
+/// Builds a scheme as [`SchemeInfo::build`] does, for a stream with this future.
+pub(crate) type BuildWithFuture = fn(&Settings, Quota, Quota, &NextUses) -> AnyScheme;
 
 /// The scheme of whoever does not choose one: it has DRAM and an SSD.
 pub const DEFAULT_SCHEME: &str = auto::INFO.name;
@@ -129,7 +132,6 @@ impl SchemeInfo {
         about: "",
         source: "",
         levels: &[Level::Ssd],
-        needs_future: false,
         tables: &[],
         variants: &[],
         footprint: Footprint::LARGEST,
@@ -140,6 +142,7 @@ impl SchemeInfo {
         origins: |_, _, _| Ok(()),
         disk: |_, _| Ok(()),
         build: |_, _, _| panic!("a scheme says how it is built"),
+        build_with_future: None,
     };
 
     /// The scheme of this name.
@@ -153,6 +156,11 @@ impl SchemeInfo {
     /// Its settings at their defaults.
     pub fn settings(&self) -> Settings {
         Settings::new(self.name, self.tables).found_in(schemes_with)
+    }
+
+    /// Whether it decides by what comes next: only recorded streams can run it, by [`build_with_future`].
+    pub fn needs_future(&self) -> bool {
+        self.build_with_future.is_some()
     }
 
     /// What can be set.
@@ -186,9 +194,10 @@ pub fn build(settings: &Settings, physical: Quota, quota: Quota) -> AnyScheme {
 /// [`build`] for a stream whose future is known; schemes that do not need it are not told.
 pub fn build_with_future(settings: &Settings, physical: Quota, quota: Quota, future: &NextUses) -> AnyScheme {
     let info = SchemeInfo::find(settings.scheme()).expect("settings come from a registered scheme");
-    let mut scheme = (info.build)(settings, physical, quota);
-    scheme.set_next_uses(future);
-    scheme
+    match info.build_with_future {
+        Some(build) => build(settings, physical, quota, future),
+        None => (info.build)(settings, physical, quota),
+    }
 }
 
 dispatch_scheme!(AnyScheme, each);

@@ -1,14 +1,12 @@
 //! The interface between one VM's cache policy and whoever drives it.
 
 use lode_reuse::CurvePoint;
-use lode_types::{Access, BlockNo, Direction, Level};
+use lode_types::{Access, BlockNo, Level};
 
+use crate::criticality::{Admission, SubmittedWrite, Verdict, WriteId};
 use crate::decision::Decisions;
 use crate::effect::{Sink, Slot};
-use crate::next_uses::NextUses;
-use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::request_oriented::{Admission, SubmittedWrite, Verdict, WriteId};
 use crate::settings::WriteBudget;
 
 /// What one VM could use of a level in the window that just ended.
@@ -70,16 +68,6 @@ impl Mirrors {
     }
 }
 
-/// Takes effects, and hears to which access and request they belong. An access's effects end where the next one begins, or
-/// the request ends.
-pub trait AccessSink: Sink {
-    /// The effects that follow belong to this access.
-    fn begin_access(&mut self, access: &Access);
-
-    /// The request, which is in direction `op`, is over.
-    fn end_request(&mut self, op: Direction);
-}
-
 /// Of schemes that measure what their VM could use of each level, so that shares can follow.
 pub trait Sizing {
     /// Closes the sizing window and says what the VM could have used of each of [`Level::SIZED`].
@@ -122,49 +110,31 @@ pub trait Reissuing {
     fn take_in(&mut self, block: BlockNo, sink: &mut dyn Sink);
 }
 
+/// Of schemes some of whose intervals are the host's own, and end for all of its VMs at once.
+pub trait HostTimed {
+    /// The interval ended, after the request that ended it: all VMs of the host hear of it, those that asked for nothing, too.
+    fn end_host_interval(&mut self, sink: &mut dyn Sink);
+}
+
+/// Of schemes that choose among others.
+pub trait Choosing {
+    /// What was chosen.
+    fn decisions(&self) -> &Decisions;
+}
+
 /// One VM's cache policy.
 ///
-/// Calls come one at a time. An access's effects follow from the calls before it and from nothing else.
-pub trait Scheme: Prefetch {
-    /// Tells what is to come, before the first access. Schemes that do not need it do not listen.
-    fn set_next_uses(&mut self, _future: &NextUses) {}
-
+/// Calls come one at a time. An access's effects follow from the calls before it and from nothing else. Whoever knows accesses
+/// ahead makes them by [`Lookahead`](crate::Lookahead); what only some schemes can do is asked for by name
+/// ([`Scheme::sizing`] and what follows it).
+pub trait Scheme {
     /// Decides one block access.
     fn access<S: Sink>(&mut self, access: Access, sink: &mut S);
-
-    /// Decides one block access for which was prefetched. The hint saves time and changes no decision.
-    #[inline]
-    fn access_prefetched<S: Sink>(&mut self, access: Access, _hint: PrefetchHint, sink: &mut S) {
-        self.access(access, sink);
-    }
-
-    /// Decides accesses for which was prefetched, one after the other, and ends their requests. Whoever has many of them at
-    /// hand asks once which scheme this is, and not at every access. A function of each scheme's own, so that its loop has the
-    /// processor's registers for itself.
-    #[inline(never)]
-    fn access_batch<'a, W: AccessSink>(
-        &mut self,
-        accesses: impl Iterator<Item = &'a PrefetchedAccess>,
-        sink: &mut W,
-    ) {
-        for &PrefetchedAccess { access, hint, now_ns, last } in accesses {
-            sink.begin_access(&access);
-            self.access_prefetched(access, hint, sink);
-            if last {
-                self.end_request(now_ns, sink);
-                sink.end_request(access.op);
-            }
-        }
-    }
 
     /// A guest request (all of its blocks) has been decided. Background work of the scheme's own
     /// intervals happens here. `now_ns` is the time of the request on the caller's clock; it is only
     /// looked at when the intervals are set to follow time.
     fn end_request<S: Sink>(&mut self, _now_ns: u64, _sink: &mut S) {}
-
-    /// The host's own interval ended, after the request that ended it: all of its VMs hear of it, those that asked for
-    /// nothing, too. Nothing from schemes whose intervals are each VM's own.
-    fn end_host_interval<S: Sink>(&mut self, _: &mut S) {}
 
     /// The guest no longer needs `block`: every copy is invalidated, dirty or not, and what was known of
     /// its use is forgotten.
@@ -216,8 +186,13 @@ pub trait Scheme: Prefetch {
         None
     }
 
-    /// What it has chosen, where it chooses among schemes.
-    fn decisions(&self) -> Option<&Decisions> {
+    /// The scheme, where it has intervals that are the host's.
+    fn host_timed(&mut self) -> Option<&mut dyn HostTimed> {
+        None
+    }
+
+    /// The scheme, where it chooses among others.
+    fn choosing(&self) -> Option<&dyn Choosing> {
         None
     }
 }

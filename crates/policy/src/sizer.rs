@@ -132,7 +132,7 @@ pub trait Tenant {
     /// Changes its share.
     fn resize(&mut self, quota: Quota);
 
-    /// Does what is due at the end of the host's own interval; see [`Scheme::end_host_interval`]. Nothing for those that are
+    /// Does what is due at the end of the host's own interval; see [`HostTimed`](crate::HostTimed). Nothing for those that are
     /// one VM by themselves: [`SchemeInfo::check_alone`](crate::SchemeInfo::check_alone) refuses them settings that need it.
     fn end_host_interval(&mut self) {}
 }
@@ -152,7 +152,9 @@ impl<T: Scheme, S: Sink> Tenant for (T, S) {
     }
 
     fn end_host_interval(&mut self) {
-        self.0.end_host_interval(&mut self.1);
+        if let Some(timed) = self.0.host_timed() {
+            timed.end_host_interval(&mut self.1);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use lode_policy::request_oriented::{EventId, LockId};
+use lode_policy::criticality::{EventId, LockId};
 use lode_types::{BlockNo, Rng};
 
 use crate::pages::{PageCache, Shared};

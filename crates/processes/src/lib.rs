@@ -1,7 +1,7 @@
 //! Processes that serve requests, before a write cache and its disks: a deterministic simulation of admission.
 //!
 //! Processes run lists of operations ([`Script`]): they use the processor, take locks, wait for events, write
-//! synchronously or not, and wait for writes. The hooks of [`lode_policy::request_oriented`] are called as a kernel would
+//! synchronously or not, and wait for writes. The hooks of [`lode_policy::criticality`] are called as a kernel would
 //! call them. Everything follows from the script, the configuration and one seed.
 //!
 //! # What is modelled, and what is not
@@ -52,7 +52,7 @@ pub use script::{
 };
 pub use text::{MAX_TEXT_STEPS, ScriptText, TextError};
 
-use lode_policy::request_oriented::{AdmissionOptions, Object, ProcessId};
+use lode_policy::criticality::{AdmissionOptions, Object, ProcessId};
 
 /// Largest cache, in blocks: 64 GiB of 4 KiB.
 pub const MAX_CACHE_BLOCKS: usize = 1 << 24;

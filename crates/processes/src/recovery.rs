@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use lode_policy::request_oriented::Device;
+use lode_policy::criticality::Device;
 use lode_types::{BlockNo, Rng};
 
 use crate::cache::Version;

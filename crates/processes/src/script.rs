@@ -1,6 +1,6 @@
 //! What the processes of a simulation do: their operations, and what they share. It must not know time or devices.
 
-use lode_policy::request_oriented::{EventId, LockId, Population, ProcessId};
+use lode_policy::criticality::{EventId, LockId, Population, ProcessId};
 use lode_types::BlockNo;
 
 use crate::{RequestsError, check};

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use lode_policy::request_oriented::ProcessId;
+use lode_policy::criticality::ProcessId;
 
 use crate::script::Mode;
 

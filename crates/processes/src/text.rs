@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use lode_policy::request_oriented::Object;
+use lode_policy::criticality::Object;
 
 use crate::script::{
     DataKind, EventInfo, IoTarget, MAX_SCRIPT_ITEMS, MAX_WRITE_BLOCKS, Mode, Primitive, Program, Script,

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use lode_policy::request_oriented::{Admission, Consequence, Object, ProcessId, WriteId};
+use lode_policy::criticality::{Admission, Consequence, Object, ProcessId, WriteId};
 
 use crate::device::CommandId;
 use crate::io::Io;

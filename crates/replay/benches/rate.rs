@@ -19,7 +19,7 @@ use hashbrown::HashMap;
 use lode_policy::schemes::etica::Etica;
 use lode_policy::schemes::lru::Lru;
 use lode_policy::{
-    AnyScheme, Counters, NextUsesBuilder, Quota, Scheme, SchemeInfo, Settings, all_schemes, build,
+    AnyScheme, Counters, Lookahead, NextUsesBuilder, Quota, SchemeInfo, Settings, all_schemes, build,
     build_with_future,
 };
 use lode_replay::{Driver, ServiceTimes};
@@ -51,7 +51,7 @@ struct Scale {
 
 /// Schemes beside lru, which all are measured against, that need not know what comes; each runs at its defaults.
 fn others() -> impl Iterator<Item = &'static SchemeInfo> {
-    all_schemes().iter().filter(|info| info.name != "lru" && !info.needs_future)
+    all_schemes().iter().filter(|info| info.name != "lru" && !info.needs_future())
 }
 
 /// Of what there is, the levels that the scheme uses.
@@ -216,7 +216,7 @@ impl Bench<'_> {
         });
     }
 
-    fn run<T: Scheme>(
+    fn run<T: Lookahead>(
         &self,
         name: &str,
         settings: &Settings,
@@ -232,7 +232,7 @@ impl Bench<'_> {
         name.contains(&self.only)
     }
 
-    fn measure<T: Scheme>(
+    fn measure<T: Lookahead>(
         &self,
         settings: &Settings,
         physical: Quota,
@@ -270,7 +270,7 @@ impl Bench<'_> {
         );
     }
 
-    fn round<T: Scheme>(
+    fn round<T: Lookahead>(
         &self,
         settings: &Settings,
         physical: Quota,

@@ -2,7 +2,7 @@
 
 use lode_hardware::ServiceTimes;
 use lode_policy::{
-    AccessTimes, Decisions, Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Scheme, Settings,
+    AccessTimes, Decisions, Lookahead, Mirroring, Mirrors, PrefetchHint, PrefetchedAccess, Quota, Settings,
     Sizer,
 };
 use lode_trace::vm_block;
@@ -110,7 +110,7 @@ pub fn access_times(times: &ServiceTimes) -> AccessTimes {
     AccessTimes::of_us(times.one_block_us())
 }
 
-impl<T: Scheme> Driver<T> {
+impl<T: Lookahead> Driver<T> {
     /// A driver for `known_vms` VMs that divide `physical` equally until the first sizing, or for good without one; a VM
     /// that appears later has no share before the next sizing. `build` makes a VM's scheme with its first share.
     pub fn new(
@@ -289,7 +289,7 @@ impl<T: Scheme> Driver<T> {
         self.vms.iter().enumerate().map(|(vm, (scheme, tally))| {
             let (first_interval, shares) = self.intervals.of(vm);
             let mirrors = scheme.mirroring().map(Mirroring::mirrors);
-            let decisions = scheme.decisions().cloned();
+            let decisions = scheme.choosing().map(|choosing| choosing.decisions().clone());
             VmOutcome { tally: tally.clone(), first_interval, shares, mirrors, decisions }
         })
     }

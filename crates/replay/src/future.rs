@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use lode_policy::{NextUses, NextUsesBuilder, Prefetch, Quota, Scheme, SettingError, Sink, Slot};
+use lode_policy::{Lookahead, NextUses, NextUsesBuilder, Prefetch, Quota, Scheme, SettingError, Sink, Slot};
 use lode_types::{Access, BlockNo, Level};
 
 use crate::driver::Driver;
@@ -99,6 +99,8 @@ impl Recorder {
 }
 
 impl Prefetch for Recorder {}
+
+impl Lookahead for Recorder {}
 
 impl Scheme for Recorder {
     fn access<S: Sink>(&mut self, access: Access, _: &mut S) {

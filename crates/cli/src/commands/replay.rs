@@ -173,7 +173,7 @@ impl ReplayCommand {
         let mut bar = Bar::new("Replaying");
         let merge = Merge::new(readers, merge)?;
         let progress = &mut |merge: &Merge, _| bar.update(merge.readers().map(|reader| reader.progress()));
-        if SchemeInfo::find(options.settings.scheme())?.needs_future {
+        if SchemeInfo::find(options.settings.scheme())?.needs_future() {
             return self.replay_known(merge, options, progress);
         }
         Ok(replay(merge, options, known_vms, progress)?)

@@ -309,7 +309,7 @@ const ELSEWHERE: &[&str] = &["etica", "request-oriented"];
 /// Each other scheme of the registry that a daemon can run.
 #[test]
 fn every_scheme_is_the_same_everywhere() {
-    let left = all_schemes().iter().filter(|info| !info.needs_future && !ELSEWHERE.contains(&info.name));
+    let left = all_schemes().iter().filter(|info| !info.needs_future() && !ELSEWHERE.contains(&info.name));
     let left: Mutex<Vec<_>> = Mutex::new(left.collect());
     let next = || left.lock().unwrap().pop();
     let compare_some = || {

@@ -48,7 +48,7 @@ impl Kind {
 
     /// Every scheme that a daemon can run, and every way of writing.
     pub fn all() -> Vec<Kind> {
-        let schemes = all_schemes().iter().filter(|info| !info.needs_future);
+        let schemes = all_schemes().iter().filter(|info| !info.needs_future());
         let own = schemes.map(|info| Kind { info, sets: eventful(info.name) });
         own.chain(WAYS.iter().map(|(scheme, sets)| Kind::new(scheme, sets))).collect()
     }

@@ -1,7 +1,7 @@
 //! Writes that are issued again, for blocks in flight: see [`crate::reissue`].
 
 use lode_policy::Effect;
-use lode_policy::request_oriented::{CompletionVerdict, Device, WriteId};
+use lode_policy::criticality::{CompletionVerdict, Device, WriteId};
 use lode_types::{Access, BlockNo, Buf, Direction, MediaError, blocks_of, planted};
 
 use super::Engine;

@@ -60,7 +60,7 @@ fn single_schemes(recording: &Recording) -> impl Iterator<Item = (&'static Schem
     let inputs = recording.play();
     let origins = inputs.origins();
     let settings = |info: &'static SchemeInfo| (info, info.settings().without_sizing().without_sets());
-    all_schemes().iter().filter(|info| info.name != AUTO && !info.needs_future).map(settings).filter(
+    all_schemes().iter().filter(|info| info.name != AUTO && !info.needs_future()).map(settings).filter(
         move |(info, settings)| {
             let told = info.check_origins(settings, origins, lode_policy::RequestSource::Trace);
             !info.levels.contains(&Level::ReadSsd) && told.is_ok()

@@ -1,6 +1,6 @@
 //! Processes above a write cache. It must not know which experiment asks.
 
-use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy};
+use lode_policy::criticality::{AdmissionOptions, AdmissionPolicy};
 use lode_processes::{
     CacheKind, MachineSettings, PostgresSettings, RedisSettings, RequestsReport, RunConfig, run_script,
 };

@@ -63,7 +63,7 @@ pub fn parse_wish(text: &str) -> Result<Wish, PlanError> {
     }
     let (_, settings) = parse_scheme(text)?;
     let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
-    if info.levels != [Level::Ssd] || info.needs_future {
+    if info.levels != [Level::Ssd] || info.needs_future() {
         return Err(PlanError::Request(format!(
             "Scheme {text}: a plan is for {SCHEME} without settings, or for a scheme that has one SSD level and can be served; \
              a comparison by a plan shows others for its money"

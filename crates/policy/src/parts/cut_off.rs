@@ -8,7 +8,7 @@ use lode_types::{Access, BlockNo, Direction, Level};
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::ssd_level::{Id, Replacement, SsdLevel};
 use crate::parts::streams::Streams;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::Scheme;
 
@@ -88,7 +88,7 @@ impl<R: Cleaner> Prefetch for CutOff<R> {
     prefetch_by!(level);
 }
 
-impl<R: Cleaner> Scheme for CutOff<R> {
+impl<R: Cleaner> Lookahead for CutOff<R> {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         if self.passes_by(&access) {
@@ -97,7 +97,9 @@ impl<R: Cleaner> Scheme for CutOff<R> {
             self.level.access_prefetched(access, hint, sink);
         }
     }
+}
 
+impl<R: Cleaner> Scheme for CutOff<R> {
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.level.replacement_mut().clean(now_ns, sink);

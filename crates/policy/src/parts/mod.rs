@@ -50,17 +50,17 @@ macro_rules! forward_to_level {
     };
 }
 
-pub(crate) mod allowance;
 pub mod cut_off;
 pub mod distance_log;
+pub(crate) mod growth;
+pub(crate) mod kept;
+pub(crate) mod lists;
 pub mod mapping;
 pub mod queue_level;
 pub mod queues;
-pub mod radix;
 pub mod sampling;
 pub mod sets;
 pub mod sized;
 pub mod ssd_level;
-pub mod ssd_queue;
 pub mod streams;
 pub mod two_levels;

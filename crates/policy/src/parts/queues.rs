@@ -9,7 +9,7 @@ use lode_reuse::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::growth;
+use crate::parts::growth;
 use crate::parts::ssd_level::{Id, Newcomer};
 use crate::prefetch::{Prefetch, PrefetchHint};
 

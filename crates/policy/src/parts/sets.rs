@@ -8,7 +8,7 @@ use lode_reuse::index::BlockIndex;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::lists::{SetLists, Value};
+use crate::parts::lists::{SetLists, Value};
 use crate::parts::mapping;
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement};
 use crate::prefetch::{Prefetch, PrefetchHint};

@@ -5,8 +5,7 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::next_uses::NextUses;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::Scheme;
 use crate::settings::{SettingInfo, Settings};
@@ -95,9 +94,6 @@ pub struct Newcomer {
 pub trait Replacement: Prefetch {
     /// An empty level of `blocks`.
     fn new(settings: &Settings, blocks: u32) -> Self;
-
-    /// See [`Scheme::set_next_uses`].
-    fn set_next_uses(&mut self, _future: &NextUses) {}
 
     /// What is known of `block`: cached, or a ghost.
     fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id>;
@@ -254,16 +250,7 @@ impl<R: Replacement> Prefetch for SsdLevel<R> {
     prefetch_by!(replacement);
 }
 
-impl<R: Replacement> Scheme for SsdLevel<R> {
-    fn set_next_uses(&mut self, future: &NextUses) {
-        self.replacement.set_next_uses(future);
-    }
-
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
-    }
-
+impl<R: Replacement> Lookahead for SsdLevel<R> {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.replacement.note(hint);
@@ -271,6 +258,13 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => self.write(access.block, access.partial, hint, sink),
         }
+    }
+}
+
+impl<R: Replacement> Scheme for SsdLevel<R> {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {

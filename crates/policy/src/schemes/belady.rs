@@ -11,10 +11,11 @@ use lode_reuse::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::growth;
 use crate::next_uses::NextUses;
+use crate::parts::growth;
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
@@ -34,14 +35,24 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
             farthest",
     source: "Belady, IBM Systems Journal 5(2), 1966",
     tables: &[ssd_level::SETTINGS, SETTINGS],
-    build: |settings, _, quota| AnyScheme::Belady(Belady::new(settings, quota)),
+    build_with_future: Some(|settings, _, quota, future| {
+        AnyScheme::Belady(Belady::with_future(settings, quota, future.clone()))
+    }),
     footprint: Footprint::new(LEAN, 80),
-    needs_future: true,
     ..SchemeInfo::PLAIN
 };
 
 /// One VM's SSD level under MIN.
 pub type Belady = SsdLevel<Clairvoyance>;
+
+impl Belady {
+    /// A cache of `quota.ssd_blocks` for a stream with this future.
+    pub fn with_future(settings: &Settings, quota: Quota, future: NextUses) -> Belady {
+        let mut level = Belady::new(settings, quota);
+        level.replacement_mut().future = future;
+        level
+    }
+}
 
 /// A block's number here is its slot.
 #[derive(Clone, Copy, Debug)]
@@ -184,10 +195,6 @@ impl Replacement for Clairvoyance {
             index: BlockIndex::new(),
             candidates: BinaryHeap::new(),
         }
-    }
-
-    fn set_next_uses(&mut self, future: &NextUses) {
-        self.future = future.clone();
     }
 
     #[inline]

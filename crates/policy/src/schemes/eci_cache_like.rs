@@ -12,7 +12,7 @@ use crate::parts::mapping;
 use crate::parts::sized::reuse::{Counts, Reading, Reuse, Stream};
 use crate::parts::sized::{FOOTPRINT, HISTORY, Measured};
 use crate::parts::ssd_level::WritePolicy;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
 use crate::scheme::{Scheme, Sizing};
@@ -111,12 +111,14 @@ impl Prefetch for EciCacheLike {
     prefetch_by!(level);
 }
 
-impl Scheme for EciCacheLike {
+impl Lookahead for EciCacheLike {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.level.access_prefetched(access, hint, sink);
     }
+}
 
+impl Scheme for EciCacheLike {
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         if self.interval.ends_with(now_ns) {

@@ -10,7 +10,7 @@ use crate::interval::Interval;
 use crate::parts::queue_level::QueueLevel;
 use crate::parts::ssd_level::{Id, Newcomer, Replacement};
 use crate::parts::two_levels::TwoLevels;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::Scheme;
@@ -130,7 +130,7 @@ impl Prefetch for L2arcLike {
     prefetch_by!(level);
 }
 
-impl Scheme for L2arcLike {
+impl Lookahead for L2arcLike {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
@@ -141,7 +141,9 @@ impl Scheme for L2arcLike {
             }
         }
     }
+}
 
+impl Scheme for L2arcLike {
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         if self.feed.ends_with(now_ns) {

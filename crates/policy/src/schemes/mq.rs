@@ -8,7 +8,7 @@ use lode_reuse::prefetch::prefetch_slice;
 use lode_types::BlockNo;
 
 use crate::effect::Sink;
-use crate::growth;
+use crate::parts::growth;
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{self, Id, Newcomer, SsdLevel};

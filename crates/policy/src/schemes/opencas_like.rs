@@ -6,10 +6,10 @@
 //! [`cut_off`](crate::parts::cut_off).
 
 use crate::effect::{Effect, Sink};
-use crate::growth;
 use crate::interval::{Clock, Interval};
 use crate::needs::Adjacency;
 use crate::parts::cut_off::{Cleaner, CutOff, When};
+use crate::parts::growth;
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{Id, Newcomer, SsdLevel};

@@ -2,23 +2,23 @@
 //! et al., USENIX ATC 2015, whose write cache is flashcache.
 //!
 //! What is admitted, and which writes on their way to the disk are issued again, the hooks of
-//! [`crate::request_oriented`] say. This module must not know who waits for whom: accesses do not tell it. Which blocks
+//! [`crate::criticality`] say. This module must not know who waits for whom: accesses do not tell it. Which blocks
 //! leave and which are written back, [`flashcache`] knows.
 
 use lode_types::{Access, BlockNo, Direction, Level, OriginFields};
 
+use crate::criticality::{
+    Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
+    WriteId,
+};
 use crate::effect::{Effect, Sink, Slot};
 use crate::needs::RequestSource;
 use crate::parts::cut_off::Cleaner;
 use crate::parts::mapping;
 use crate::parts::ssd_level::{Newcomer, Replacement, SsdLevel, WritePolicy};
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
-use crate::request_oriented::{
-    Admission, AdmissionOptions, AdmissionPolicy, Population, ProcessId, Stall, SubmittedWrite, Verdict,
-    WriteId,
-};
 use crate::scheme::{Reissuing, Scheme};
 use crate::schemes::flashcache::{self, CleanedSets};
 use crate::settings::{SettingError, SettingInfo, Settings};
@@ -221,7 +221,7 @@ impl Prefetch for WriteCache {
     prefetch_by!(level);
 }
 
-impl Scheme for WriteCache {
+impl Lookahead for WriteCache {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         if access.op == Direction::Write && self.on_submit(&access) == Verdict::Disk {
@@ -230,7 +230,9 @@ impl Scheme for WriteCache {
             self.level.access_prefetched(access, hint, sink);
         }
     }
+}
 
+impl Scheme for WriteCache {
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         self.level.replacement_mut().clean(now_ns, sink);

@@ -8,7 +8,7 @@ use lode_reuse::CurvePoint;
 use lode_types::Access;
 
 use crate::effect::{Effect, Slot};
-use crate::growth;
+use crate::parts::growth;
 use crate::parts::sized::{Measure, Measured};
 use crate::parts::{mapping, ssd_level};
 use crate::quota::Quota;

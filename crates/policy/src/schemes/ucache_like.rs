@@ -10,7 +10,7 @@ use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{Id, Newcomer, Replacement};
 use crate::parts::two_levels::TwoLevels;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::Scheme;
@@ -157,7 +157,7 @@ impl Prefetch for UcacheLike {
     prefetch_by!(level);
 }
 
-impl Scheme for UcacheLike {
+impl Lookahead for UcacheLike {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
@@ -165,6 +165,8 @@ impl Scheme for UcacheLike {
             Direction::Write => self.write(access.block, access.partial, hint, sink),
         }
     }
+}
 
+impl Scheme for UcacheLike {
     forward_to_level!(memory);
 }

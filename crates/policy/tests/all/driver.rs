@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use lode_policy::{
-    AnyScheme, CopyReason, CopySource, Counters, Effect, NextUses, NextUsesBuilder, Prefetch, PrefetchHint,
-    Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_with_future,
+    AnyScheme, CopyReason, CopySource, Counters, Effect, Lookahead, NextUses, NextUsesBuilder, Prefetch,
+    PrefetchHint, Quota, Scheme, SchemeInfo, SettingKind, Settings, Slot, all_schemes, build_with_future,
 };
 use lode_types::{Access, BlockNo, Direction, Level, Origin};
 use proptest::prelude::*;
@@ -236,7 +236,9 @@ impl Driver {
     /// Takes the end of the host's interval.
     pub fn end_host_interval(&mut self) -> Vec<Observed> {
         let mut effects: Vec<Effect> = Vec::new();
-        self.scheme.end_host_interval(&mut effects);
+        if let Some(timed) = self.scheme.host_timed() {
+            timed.end_host_interval(&mut effects);
+        }
         self.book_all(Step::EndRequest, None, &effects, Vec::new())
     }
 

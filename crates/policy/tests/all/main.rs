@@ -3,6 +3,7 @@
 mod belady;
 mod benefit_density;
 mod counters;
+mod criticality;
 mod cut_off;
 mod determinism;
 mod docs;
@@ -22,7 +23,6 @@ mod one_level;
 mod oracle;
 mod popularity;
 mod replacements;
-mod request_oriented;
 mod rpac;
 mod sampled;
 mod settings;

@@ -1,6 +1,6 @@
 //! TICA's three schemes: against plain lists, effect by effect; the worked examples; what each is there for.
 
-use lode_policy::schemes::tica::choice::{Identifier, Policy, Reading, State, StateMachine, Window};
+use lode_policy::schemes::tica::choice::{Identifier, Policy, Reading, SmbiState, StateMachine, Window};
 use lode_policy::schemes::tica::partition::{Partition, growth_units, shrinkage_units};
 use lode_policy::{Mirroring, NullSink, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_types::Level;
@@ -257,9 +257,9 @@ fn the_state_machine_goes_as_worked_out() {
             ..Window::default()
         });
         let state = match machine.state() {
-            State::Initial => "initial",
-            State::Wed => "WED",
-            State::Wait => "wait",
+            SmbiState::Initial => "initial",
+            SmbiState::Wed => "WED",
+            SmbiState::Wait => "wait",
         };
         assert_eq!(state, window["state"], "{window}");
         assert_eq!(policy_name(machine.policy()), window["policy"], "{window}");
@@ -275,7 +275,7 @@ fn levels(dram: u32, ssd: u32) -> Quota {
 #[test]
 fn the_printed_state_machine_copies_to_see_whether_it_helps() {
     let window = |read_hits| Window { requests: 100, disk_reads: 90, read_hits, ..Window::default() };
-    for (reading, begins) in [(Reading::Text, State::Initial), (Reading::Printed, State::Wed)] {
+    for (reading, begins) in [(Reading::Text, SmbiState::Initial), (Reading::Printed, SmbiState::Wed)] {
         let mut machine = StateMachine::new(reading, 0.2, 0.2, 3);
         machine.step(&window(10));
         assert_eq!(machine.state(), begins);
@@ -284,14 +284,14 @@ fn the_printed_state_machine_copies_to_see_whether_it_helps() {
         let mut machine = StateMachine::new(Reading::Printed, 0.2, 0.2, 2);
         let mut states = Vec::new();
         for _ in 0..6 {
-            let copied = machine.state() == State::Wed;
+            let copied = machine.state() == SmbiState::Wed;
             machine.step(&window(if copied { hits_of_copying } else { 10 }));
             states.push(machine.state());
         }
         states
     };
-    assert_eq!(states(30), [State::Wed; 6]);
-    use State::{Initial, Wait, Wed};
+    assert_eq!(states(30), [SmbiState::Wed; 6]);
+    use SmbiState::{Initial, Wait, Wed};
     assert_eq!(states(10), [Wed, Wait, Wait, Initial, Wed, Wait]);
 }
 

@@ -1,6 +1,6 @@
 //! request-oriented as a scheme: against its oracle, and what it refuses.
 
-use lode_policy::request_oriented::Verdict;
+use lode_policy::criticality::Verdict;
 use lode_policy::{AnyScheme, Effect, Quota, RequestSource, Scheme, SchemeInfo, SettingError, build};
 use lode_types::{Access, Direction, Level, Origin, OriginFields};
 use proptest::prelude::*;

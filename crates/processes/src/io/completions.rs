@@ -1,7 +1,7 @@
 //! What the completions of devices mean: for the cache's map, for writes that two devices have, for whoever waits, and what
 //! devices do next. It must not know why a write went where it did.
 
-use lode_policy::request_oriented::{CompletionVerdict, Device as By, WriteId};
+use lode_policy::criticality::{CompletionVerdict, Device as By, WriteId};
 use lode_types::BlockNo;
 
 use super::{Command, Io, Work};

@@ -5,7 +5,7 @@ mod completions;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use lode_policy::request_oriented::{
+use lode_policy::criticality::{
     AdmissionPolicy, Device as By, ProcessId, Stall, SubmittedWrite, Verdict, WriteId,
 };
 use lode_types::{BlockNo, Rng};

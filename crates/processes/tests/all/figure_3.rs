@@ -1,6 +1,6 @@
 //! The paper's figure 3, and scripts that cannot run.
 
-use lode_policy::request_oriented::{AdmissionPolicy, Object};
+use lode_policy::criticality::{AdmissionPolicy, Object};
 use lode_processes::{
     CacheKind, DataKind, DeviceModel, IoTarget, MachineSettings, Mode, Primitive, RequestsError,
     RequestsReport, RunConfig, Step, Stuck, WriteOp, run_script,

@@ -5,7 +5,7 @@ mod models;
 mod power;
 mod text;
 
-use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
+use lode_policy::criticality::{AdmissionOptions, AdmissionPolicy, Stall};
 use lode_processes::{EventInfo, Primitive, Program, Script, Step};
 
 /// How many seeds a test tries: `LODE_SIM_SEEDS`, or few enough for every day.

@@ -1,6 +1,6 @@
 //! Models of applications: the order of the policies that the paper reports, where the models show it.
 
-use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy};
+use lode_policy::criticality::{AdmissionOptions, AdmissionPolicy};
 use lode_processes::{
     CacheKind, MachineSettings, PostgresSettings, RedisSettings, RequestsError, RequestsReport, RunConfig,
     Script, run_script,

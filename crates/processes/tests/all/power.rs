@@ -1,6 +1,6 @@
 //! Power cuts at random moments of random scripts: every acknowledged write is found, and the newest wins.
 
-use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, Stall};
+use lode_policy::criticality::{AdmissionOptions, AdmissionPolicy, Stall};
 use lode_processes::{
     CacheKind, DataKind, DeviceModel, IoTarget, MachineSettings, Mode, Primitive, RunConfig, Script, Step,
     WriteCounts, WriteOp, cut_power, run_script,

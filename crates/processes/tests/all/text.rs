@@ -1,7 +1,7 @@
 //! Scripts as users write them: the paper's figure, and complaints with their lines.
 
 use lode_policy::Settings;
-use lode_policy::request_oriented::AdmissionPolicy;
+use lode_policy::criticality::AdmissionPolicy;
 use lode_processes::{
     CacheKind, MachineSettings, PostgresSettings, RedisSettings, RequestsError, RequestsReport, RunConfig,
     ScriptText, run_script,

@@ -168,7 +168,7 @@ fn read_hits(recording: &Recording, settings: Settings, quota: Quota) -> u64 {
     let options = options_of(settings, quota);
     let info = SchemeInfo::find(options.settings.scheme()).expect("a scheme");
     let future = info
-        .needs_future
+        .needs_future()
         .then(|| Future::of(recording, &options, ENOUGH_BYTES).expect("no errors").expect("enough memory"));
     let report = replay_with_future(recording.play(), &options, Some(VMS), future.as_ref(), &mut |_, _| {})
         .unwrap_or_else(|error| panic!("{}: {error}", options.settings.scheme()));

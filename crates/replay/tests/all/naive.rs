@@ -301,7 +301,7 @@ fn used_levels(info: &SchemeInfo, physical: Quota) -> Quota {
 
 /// Any scheme of the registry that need not know what comes, with any levels; the read SSD may be smaller than the other one.
 fn schemes() -> impl Strategy<Value = (Settings, Quota)> {
-    let blind: Vec<&'static SchemeInfo> = all_schemes().iter().filter(|info| !info.needs_future).collect();
+    let blind: Vec<&'static SchemeInfo> = all_schemes().iter().filter(|info| !info.needs_future()).collect();
     (proptest::sample::select(blind), 1u32..40, 1u32..80).prop_flat_map(|(info, dram, ssd)| {
         let physical = Quota::new(dram, ssd).with(Level::ReadSsd, dram + 20);
         (any_settings(info), Just(used_levels(info, physical)))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
-use lode_policy::request_oriented::{AdmissionOptions, AdmissionPolicy, TABLE};
+use lode_policy::criticality::{AdmissionOptions, AdmissionPolicy, TABLE};
 use lode_policy::{SettingInfo, Settings};
 use lode_processes::{
     CacheKind, MAX_CACHE_BLOCKS, MachineSettings, PostgresSettings, RedisSettings, RequestsError,

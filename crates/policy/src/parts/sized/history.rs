@@ -8,7 +8,7 @@ use lode_types::BlockNo;
 
 use super::PrefetchStep;
 use crate::geometry::{Geometry, MapKind};
-use crate::lists::{SetLists, Value};
+use crate::parts::lists::{SetLists, Value};
 
 #[derive(Clone, Copy, Debug)]
 struct Seen {

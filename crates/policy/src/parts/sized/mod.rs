@@ -12,7 +12,7 @@ use crate::effect::{Effect, Sink, Slot};
 use crate::parts::sampling;
 use crate::parts::sets::Sets;
 use crate::parts::ssd_level::SsdLevel;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
 use crate::settings::{SettingInfo, Settings};
@@ -171,17 +171,19 @@ impl<M: Measure> Sizing for Measured<M> {
     }
 }
 
-impl<M: Measure> Scheme for Measured<M> {
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
-    }
-
+impl<M: Measure> Lookahead for Measured<M> {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.measure.access(access, hint.hash);
         let mut sink = Watched { measure: &mut self.measure, sink };
         self.level.access_prefetched(access, hint, &mut sink);
+    }
+}
+
+impl<M: Measure> Scheme for Measured<M> {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {

@@ -7,7 +7,7 @@ use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::trial::Spent;
 use crate::effect::{Effect, Sink};
-use crate::scheme::AccessSink;
+use crate::prefetch::AccessSink;
 use crate::settings::Settings;
 
 /// Times of one block, in microseconds.

@@ -7,11 +7,11 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::candidates::Cache;
-use super::places::Places;
+use super::slot_map::SlotMap;
 use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
-use crate::prefetch::{PrefetchHint, PrefetchedAccess};
+use crate::prefetch::{AccessSink, Lookahead, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::{AccessSink, Scheme};
+use crate::scheme::Scheme;
 
 /// Blocks of the SSD that are taken over after each request, and blocks of DRAM that leave when there are none.
 const SSD_STEP: u32 = 64;
@@ -28,7 +28,7 @@ pub(super) struct Live {
 /// What two schemes have in common.
 #[derive(Debug, Default)]
 struct Shared {
-    places: [Places; 2],
+    slots: [SlotMap; 2],
     /// The scheme before, as long as it has blocks.
     before: Option<Cache>,
     quota: Quota,
@@ -60,7 +60,7 @@ impl Live {
         for level in Level::SIZED {
             let mut in_use = Vec::with_capacity(before.resident_blocks(level) as usize);
             before.each_slot(level, &mut |slot| in_use.push(slot));
-            shared.places[level.index()].begin(in_use.into_iter());
+            shared.slots[level.index()].begin(in_use.into_iter());
         }
         shared.before = Some(before);
     }
@@ -73,7 +73,7 @@ impl Live {
         }
     }
 
-    /// As [`Scheme::access_batch`]; nothing is being taken over.
+    /// As [`Lookahead::access_batch`]; nothing is being taken over.
     pub(super) fn access_batch<W: AccessSink>(&mut self, accesses: &[PrefetchedAccess], sink: &mut W) {
         match &mut self.shared {
             None => self.cache.access_batch(accesses.iter(), sink),
@@ -95,7 +95,7 @@ impl Live {
         let Some(shared) = &mut self.shared else { return self.cache.discard(block, sink) };
         for level in Level::SIZED {
             if let Some((real, _)) = shared.take(level, block) {
-                shared.places[level.index()].free(real);
+                shared.slots[level.index()].free(real);
                 sink.effect(Effect::Invalidate { level, slot: real });
             }
         }
@@ -107,9 +107,9 @@ impl Live {
             && level != Level::ReadSsd
         {
             let (real, _) = shared.take(level, block).unzip();
-            let places = &mut shared.places[level.index()];
-            let own = self.cache.copy(level, block).map(|(slot, _)| places.of(slot));
-            real.or(own).into_iter().for_each(|real| places.free(real));
+            let slots = &mut shared.slots[level.index()];
+            let own = self.cache.copy(level, block).map(|(slot, _)| slots.of(slot));
+            real.or(own).into_iter().for_each(|real| slots.free(real));
         }
         self.cache.forget(level, block);
     }
@@ -124,11 +124,11 @@ impl Live {
     pub(super) fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         let Some(shared) = &mut self.shared else { return self.cache.restore(block, dirty) };
         let is_there = shared.before.as_ref().is_some_and(|before| before.copy(Level::Ssd, block).is_some());
-        if is_there || shared.places[Level::Ssd.index()].used() >= shared.quota.ssd_blocks {
+        if is_there || shared.slots[Level::Ssd.index()].used() >= shared.quota.ssd_blocks {
             return None;
         }
         let slot = self.cache.restore(block, dirty)?;
-        Some(shared.places[Level::Ssd.index()].take(slot))
+        Some(shared.slots[Level::Ssd.index()].take(slot))
     }
 
     pub(super) fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
@@ -152,8 +152,8 @@ impl Live {
 
     pub(super) fn memory_bytes(&self) -> usize {
         let shared = self.shared.as_ref().map_or(0, |shared| {
-            let places = shared.places.iter().map(Places::memory_bytes).sum::<usize>();
-            places + shared.before.as_ref().map_or(0, Cache::memory_bytes) + size_of::<Shared>()
+            let slots = shared.slots.iter().map(SlotMap::memory_bytes).sum::<usize>();
+            slots + shared.before.as_ref().map_or(0, Cache::memory_bytes) + size_of::<Shared>()
         });
         self.cache.memory_bytes() + shared
     }
@@ -165,7 +165,7 @@ impl Shared {
         let before = self.before.as_mut()?;
         let (slot, dirty) = before.copy(level, block)?;
         before.forget(level, block);
-        Some((self.places[level.index()].of_before(slot), dirty))
+        Some((self.slots[level.index()].of_before(slot), dirty))
     }
 
     fn access<S: Sink>(&mut self, cache: &mut Cache, access: Access, hint: PrefetchHint, sink: &mut S) {
@@ -177,7 +177,7 @@ impl Shared {
         cache.access_prefetched(access, hint, &mut renumbered);
         if let Some(slot) = renumbered.in_dram {
             let is_stale = access.op == Direction::Write;
-            self.places[Level::Dram.index()].free(slot);
+            self.slots[Level::Dram.index()].free(slot);
             sink.effect(match is_stale {
                 true => Effect::Invalidate { level: Level::Dram, slot },
                 false => Effect::Evict { level: Level::Dram, slot, block: access.block, dirty: false },
@@ -187,11 +187,11 @@ impl Shared {
 
     /// The scheme that decides takes over a block of the SSD, or the block leaves.
     fn settle<S: Sink>(&mut self, cache: &mut Cache, block: BlockNo, real: Slot, dirty: bool, sink: &mut S) {
-        let places = &mut self.places[Level::Ssd.index()];
+        let slots = &mut self.slots[Level::Ssd.index()];
         match cache.restore(block, dirty) {
-            Some(slot) => places.keep(slot, real),
+            Some(slot) => slots.keep(slot, real),
             None => {
-                places.free(real);
+                slots.free(real);
                 sink.effect(Effect::Evict { level: Level::Ssd, slot: real, block, dirty });
             }
         }
@@ -209,23 +209,23 @@ impl Shared {
         before.resize(left, &mut leaving);
         for effect in leaving {
             let Effect::Evict { level, slot, block, dirty } = effect else { continue };
-            let real = self.places[level.index()].of_before(slot);
+            let real = self.slots[level.index()].of_before(slot);
             if level == Level::Ssd {
                 self.settle(cache, block, real, dirty, sink);
             } else {
-                self.places[level.index()].free(real);
+                self.slots[level.index()].free(real);
                 sink.effect(Effect::Evict { level, slot: real, block, dirty });
             }
         }
         if left == Quota::default() {
             self.before = None;
-            self.places.iter_mut().for_each(Places::end);
+            self.slots.iter_mut().for_each(SlotMap::end);
         }
     }
 
     /// Has the scheme before give up a block of a level that is full.
     fn make_room<S: Sink>(&mut self, level: Level, sink: &mut S) {
-        if self.places[level.index()].used() < self.quota.of(level) {
+        if self.slots[level.index()].used() < self.quota.of(level) {
             return;
         }
         let Some(before) = &mut self.before else { return };
@@ -234,8 +234,8 @@ impl Shared {
         before.resize(held.with(level, held.of(level).saturating_sub(1)), &mut leaving);
         for effect in leaving {
             if let Effect::Evict { level, slot, block, dirty } = effect {
-                let slot = self.places[level.index()].of_before(slot);
-                self.places[level.index()].free(slot);
+                let slot = self.slots[level.index()].of_before(slot);
+                self.slots[level.index()].free(slot);
                 sink.effect(Effect::Evict { level, slot, block, dirty });
             }
         }
@@ -263,25 +263,25 @@ impl<'a, S: Sink> Renumbered<'a, S> {
 
     #[inline]
     fn of(&self, level: Level, slot: Slot) -> Slot {
-        self.shared.places[level.index()].of(slot)
+        self.shared.slots[level.index()].of(slot)
     }
 
     fn put(&mut self, level: Level, slot: Slot) -> Slot {
         self.shared.make_room(level, self.sink);
-        self.shared.places[level.index()].take(slot)
+        self.shared.slots[level.index()].take(slot)
     }
 
     fn free(&mut self, level: Level, slot: Slot) -> Slot {
-        let places = &mut self.shared.places[level.index()];
-        let real = places.of(slot);
-        places.free(real);
+        let slots = &mut self.shared.slots[level.index()];
+        let real = slots.of(slot);
+        slots.free(real);
         real
     }
 
     /// The block is written elsewhere: its copy in DRAM is stale.
     fn invalidate_in_dram(&mut self) {
         if let Some(slot) = self.in_dram.take() {
-            self.shared.places[Level::Dram.index()].free(slot);
+            self.shared.slots[Level::Dram.index()].free(slot);
             self.sink.effect(Effect::Invalidate { level: Level::Dram, slot });
         }
     }
@@ -291,7 +291,7 @@ impl<'a, S: Sink> Renumbered<'a, S> {
             // It stays where it is.
             (Level::Dram, Some(real)) => {
                 self.in_dram = None;
-                self.shared.places[level.index()].keep(slot, real);
+                self.shared.slots[level.index()].keep(slot, real);
             }
             (_, Some(from)) => {
                 let from = CopySource::Level { level: Level::Dram, slot: from };

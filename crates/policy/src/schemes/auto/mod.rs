@@ -12,7 +12,7 @@ mod cost;
 mod demand;
 mod live;
 mod pace;
-mod places;
+mod slot_map;
 mod trial;
 
 use lode_types::{Access, BlockNo, Level};
@@ -21,10 +21,10 @@ use crate::decision::{Decision, Decisions};
 use crate::effect::{Sink, Slot};
 use crate::needs::Adjacency;
 use crate::parts::sized::SAMPLED_HISTORY;
-use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::{AccessSink, Budgeting, LevelDemand, Points, Scheme, Sizing};
+use crate::scheme::{Budgeting, Choosing, LevelDemand, Points, Scheme, Sizing};
 use crate::schemes::benefit_density;
 use crate::settings::{OFF, SettingInfo, Settings, WriteBudget};
 use crate::sizer;
@@ -165,20 +165,20 @@ impl Auto {
     /// what does not count, which is never negative (Page, "Continuous inspection schemes", Biometrika 1954).
     #[inline(never)]
     fn look(&mut self) {
-        let Some(look) = self.trial.look() else { return };
+        let Some(costs) = self.trial.look() else { return };
         let weight_us = self.settings.number("ssd_write_weight_us");
         let cost = |spent: Spent| spent.us + spent.ssd_writes * weight_us;
         // Without a shadow of its own it is on its way out.
-        let (Some(own), Some(own_mean)) = (look.new[self.chosen], look.mean[self.chosen]) else { return };
+        let (Some(own), Some(own_mean)) = (costs.new[self.chosen], costs.mean[self.chosen]) else { return };
         let (own, own_mean) = (cost(own), cost(own_mean));
-        let turnover = own_mean * look.turnover_requests;
+        let turnover = own_mean * costs.turnover_requests;
         let mut best: Option<(f64, usize)> = None;
         for at in 0..self.candidates.len() {
-            let (Some(new), Some(mean)) = (look.new[at], look.mean[at]) else { continue };
+            let (Some(new), Some(mean)) = (costs.new[at], costs.mean[at]) else { continue };
             let is_set = self.candidates[at].is_same_scheme(self.candidates[self.chosen]);
             let Bar { least, saved } = if is_set { self.bars[0] } else { self.bars[1] };
             let gain = &mut self.gains[at];
-            *gain = (*gain + (own * (1.0 - least) - cost(new)) * look.weight).max(0.0);
+            *gain = (*gain + (own * (1.0 - least) - cost(new)) * costs.weight).max(0.0);
             let excess = *gain - saved * turnover;
             // What it saved must not lie long back.
             let is_better = at != self.chosen && cost(mean) < own_mean;
@@ -189,7 +189,7 @@ impl Auto {
         if let Some((_, best)) = best
             && !self.live.is_taking_over()
         {
-            self.choose(best, look.mean[self.chosen].zip(look.mean[best]));
+            self.choose(best, costs.mean[self.chosen].zip(costs.mean[best]));
         }
     }
 
@@ -246,11 +246,7 @@ impl Prefetch for Auto {
     }
 }
 
-impl Scheme for Auto {
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
-    }
-
+impl Lookahead for Auto {
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.note(access, hint);
         self.live.access(access, hint, sink);
@@ -289,6 +285,12 @@ impl Scheme for Auto {
                 self.keep_to_budget();
             }
         }
+    }
+}
+
+impl Scheme for Auto {
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
     }
 
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
@@ -348,8 +350,14 @@ impl Scheme for Auto {
         Some(self)
     }
 
-    fn decisions(&self) -> Option<&Decisions> {
-        Some(&self.decisions)
+    fn choosing(&self) -> Option<&dyn Choosing> {
+        Some(self)
+    }
+}
+
+impl Choosing for Auto {
+    fn decisions(&self) -> &Decisions {
+        &self.decisions
     }
 }
 

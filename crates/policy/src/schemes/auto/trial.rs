@@ -11,9 +11,9 @@ use super::candidates::{Cache, Candidate};
 use super::cost::Cost;
 use super::pace::{Pace, Stage};
 use crate::effect::NullSink;
-use crate::prefetch::{Prefetch, PrefetchHint, PrefetchedAccess};
+use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
-use crate::scheme::{AccessSink, Scheme};
+use crate::scheme::Scheme;
 use crate::settings::{Settings, WriteBudget};
 
 /// Blocks of a region, which is in the sample as a whole: a power of two.
@@ -57,14 +57,14 @@ impl Spent {
     }
 }
 
-/// What a look at the shadows shows, by candidate; nothing of those that have no shadow.
+/// What requests cost the shadows, by candidate; nothing of those that have no shadow.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct ShadowCosts {
     /// Of all requests since the last look, together.
     pub(super) new: Vec<Option<Spent>>,
     /// Of each request, on average of some time, the later counting more.
     pub(super) mean: Vec<Option<Spent>>,
-    /// So many looks it stands for.
+    /// So many looks they stand for.
     pub(super) weight: f64,
     /// Requests that access as many blocks as both levels have, about, in the sample.
     pub(super) turnover_requests: f64,
@@ -227,7 +227,7 @@ impl Trial {
     }
 
     /// What requests took with each candidate; `None`: nothing that counts.
-    pub(super) fn look(&mut self) -> Option<Look> {
+    pub(super) fn look(&mut self) -> Option<ShadowCosts> {
         self.next_look = self.accesses + self.look_accesses;
         self.decide_waiting();
         let stage = self.pace.next();
@@ -251,7 +251,7 @@ impl Trial {
         }
         let turnover_accesses = ((self.look_accesses * PARTS) >> self.sample_bits) as f64;
         let turnover_requests = turnover_accesses * self.requests / self.recent_accesses;
-        Some(Look { new: spent, mean, weight, turnover_requests })
+        Some(ShadowCosts { new: spent, mean, weight, turnover_requests })
     }
 
     /// Another candidate decides: shadows are looked at as in the beginning.

@@ -7,7 +7,7 @@ use lode_reuse::prefetch::{prefetch_ref, prefetch_slice};
 use lode_types::{BlockNo, Level};
 
 use crate::effect::Slot;
-use crate::growth;
+use crate::parts::growth;
 use crate::parts::ssd_level::Id;
 use crate::prefetch::PrefetchHint;
 use crate::quota::Quota;

@@ -8,6 +8,7 @@
 //! with it.
 
 mod ages;
+mod allowance;
 mod blocks;
 mod leaving;
 mod price;
@@ -18,7 +19,7 @@ use lode_types::{Access, BlockNo, Direction, Level, Rng};
 use crate::effect::{Effect, Sink, Slot};
 use crate::needs::Adjacency;
 use crate::parts::ssd_level::Id;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
 use crate::scheme::{Budgeting, Scheme};
@@ -456,12 +457,7 @@ impl Prefetch for BenefitDensity {
     }
 }
 
-impl Scheme for BenefitDensity {
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
-    }
-
+impl Lookahead for BenefitDensity {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         let id = self.note(&access, hint);
@@ -469,6 +465,13 @@ impl Scheme for BenefitDensity {
             Direction::Read => self.read(id, sink),
             Direction::Write => self.write(id, access.partial, sink),
         }
+    }
+}
+
+impl Scheme for BenefitDensity {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
     }
 
     #[inline]

@@ -2,7 +2,7 @@
 //!
 //! It must not know what is written.
 
-use crate::parts::allowance::Allowance;
+use super::allowance::Allowance;
 use crate::settings::{Settings, WriteBudget};
 
 /// The price rises by this part with each write that is asked for while few are left, and falls by as much with each that is

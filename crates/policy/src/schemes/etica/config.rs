@@ -193,7 +193,12 @@ impl Config {
 
     /// From promotion to promotion, unless the host says when.
     pub(super) fn promotion_interval(&self) -> Interval {
-        if is_by_host(&self.settings) { Interval::never() } else { promotion_interval(&self.settings) }
+        if self.is_by_host() { Interval::never() } else { promotion_interval(&self.settings) }
+    }
+
+    /// Whether the host says when promotions are.
+    pub(super) fn is_by_host(&self) -> bool {
+        is_by_host(&self.settings)
     }
 
     /// Whether something has to be known of every block, in a level or not.

@@ -31,11 +31,11 @@ use self::sets::SsdSets;
 use self::table::Table;
 use crate::effect::{Effect, Sink, Slot};
 use crate::interval::Interval;
-use crate::lists::SetLists;
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::parts::lists::SetLists;
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
-use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
+use crate::scheme::{HostTimed, LevelDemand, Points, Scheme, Sizing};
 use crate::settings::Settings;
 use crate::tracked::Footprint;
 
@@ -327,12 +327,13 @@ impl Sizing for Etica {
     }
 }
 
-impl Scheme for Etica {
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+impl HostTimed for Etica {
+    fn end_host_interval(&mut self, mut sink: &mut dyn Sink) {
+        self.end_interval(&mut sink);
     }
+}
 
+impl Lookahead for Etica {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         self.pods.make_room(&mut self.table.records);
@@ -345,16 +346,19 @@ impl Scheme for Etica {
             Direction::Write => self.write(id, access.partial, sink),
         }
     }
+}
+
+impl Scheme for Etica {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
+    }
 
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, sink: &mut S) {
         if self.promotions.ends_with(now_ns) {
             self.end_interval(sink);
         }
-    }
-
-    fn end_host_interval<S: Sink>(&mut self, sink: &mut S) {
-        self.end_interval(sink);
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {
@@ -430,6 +434,10 @@ impl Scheme for Etica {
 
     fn sizing(&mut self) -> Option<&mut dyn Sizing> {
         if self.config.measures_demand { Some(self) } else { None }
+    }
+
+    fn host_timed(&mut self) -> Option<&mut dyn HostTimed> {
+        if self.config.is_by_host() { Some(self) } else { None }
     }
 
     fn memory_bytes(&self) -> usize {

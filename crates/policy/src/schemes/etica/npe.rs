@@ -10,7 +10,7 @@ use super::sampled_pods::SampledPods;
 use crate::effect::{Effect, Sink, Slot};
 use crate::parts::sets::Sets;
 use crate::parts::ssd_level::{Newcomer, Replacement};
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points, Scheme, Sizing};
 use crate::settings::Settings;
@@ -130,18 +130,20 @@ impl Sizing for Npe {
     }
 }
 
-impl Scheme for Npe {
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
-    }
-
+impl Lookahead for Npe {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => self.write(access.block, access.partial, hint, sink),
         }
+    }
+}
+
+impl Scheme for Npe {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
     }
 
     fn discard<S: Sink>(&mut self, block: BlockNo, sink: &mut S) {

@@ -8,8 +8,8 @@ use lode_reuse::timeline::{NEVER, Timeline};
 
 use super::config::{Config, PopularityOf};
 use super::records::{Record, Records};
-use crate::growth;
 use crate::parts::distance_log::WindowLog;
+use crate::parts::growth;
 use crate::scheme::{LevelDemand, Points};
 
 /// In `Record::ro`: a write came since the read at this position, so the next read is not read-after-read.

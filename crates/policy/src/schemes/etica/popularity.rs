@@ -13,7 +13,7 @@ use lode_types::BlockNo;
 use super::config::Config;
 use super::records::{Record, Records};
 use super::worst::Worst;
-use crate::growth;
+use crate::parts::growth;
 
 /// A power of two: scaling by it is exact. A score is at most a few billion times as large, which still is a number.
 const LARGEST_INFLATION: f32 = (1u128 << 80) as f32;

@@ -7,7 +7,7 @@ use super::heap::{Entry, Heap};
 use super::records::{Record, Records, Standing};
 use crate::effect::Slot;
 use crate::geometry::Geometry;
-use crate::lists::SetLists;
+use crate::parts::lists::SetLists;
 
 /// Up to so many blocks a set has no heap: it would take more memory than its blocks' records, and a look at all of them,
 /// fewer than twice as many, is soon done.

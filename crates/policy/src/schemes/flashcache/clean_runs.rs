@@ -5,8 +5,8 @@
 //! opens the next, and a set whose runs have become too uneven is cut anew. It must not know why a block gives way.
 
 use crate::effect::Slot;
-use crate::growth;
-use crate::lists::{SetLists, Value};
+use crate::parts::growth;
+use crate::parts::lists::{SetLists, Value};
 
 /// Blocks of a run, before others come and go.
 const RUN: usize = 8;

@@ -2,7 +2,7 @@
 //! slot holds.
 
 use crate::effect::Slot;
-use crate::growth;
+use crate::parts::growth;
 
 const END: u32 = u32::MAX;
 

@@ -3,7 +3,7 @@
 
 use lode_reuse::prefetch::prefetch_slice;
 
-use crate::growth;
+use crate::parts::growth;
 use crate::parts::ssd_level::Id;
 
 /// Towards the newer and the older end.

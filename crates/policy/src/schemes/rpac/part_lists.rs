@@ -9,7 +9,7 @@ use lode_reuse::index::BlockIndex;
 use lode_reuse::prefetch::prefetch_slice;
 
 use crate::effect::Slot;
-use crate::growth;
+use crate::parts::growth;
 
 /// In `next` of the last slot of a list, beside the first one. Levels have fewer slots than that.
 const LAST: u32 = 0x8000_0000;

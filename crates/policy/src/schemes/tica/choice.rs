@@ -72,9 +72,9 @@ impl Identifier {
     }
 }
 
-/// States of [`StateMachine`].
+/// States of Algorithm 3, SMBI ([`StateMachine`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum SmbiState {
     /// EF, until the disk is read much although much is hit.
     Initial,
     /// WED, while that goes on.
@@ -93,7 +93,7 @@ pub struct StateMachine {
     /// The share of requests that are read hits above which these are many.
     t_read: f64,
     steps: u32,
-    state: State,
+    state: SmbiState,
     /// Windows still to wait.
     counter: u32,
 }
@@ -101,17 +101,17 @@ pub struct StateMachine {
 impl StateMachine {
     /// In its initial state.
     pub fn new(reading: Reading, t_hdd: f64, t_read: f64, steps: u32) -> StateMachine {
-        StateMachine { reading, t_hdd, t_read, steps, state: State::Initial, counter: steps }
+        StateMachine { reading, t_hdd, t_read, steps, state: SmbiState::Initial, counter: steps }
     }
 
     /// The state now.
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> SmbiState {
         self.state
     }
 
     /// What it asks for.
     pub fn policy(&self) -> Policy {
-        Policy::wed_if(self.state == State::Wed)
+        Policy::wed_if(self.state == SmbiState::Wed)
     }
 
     /// A window ended.
@@ -119,27 +119,27 @@ impl StateMachine {
         let many_disk_reads = window.share(window.disk_reads) > self.t_hdd;
         let many_hits = window.share(window.read_hits) > self.t_read;
         match (self.state, many_disk_reads, many_hits) {
-            (State::Initial, true, hits) if hits || self.reading == Reading::Printed => {
-                self.state = State::Wed;
+            (SmbiState::Initial, true, hits) if hits || self.reading == Reading::Printed => {
+                self.state = SmbiState::Wed;
                 self.counter = self.steps.saturating_sub(1);
             }
-            (State::Initial, ..) | (State::Wed, true, true) => {}
-            (State::Wed, true, false) => self.state = State::Wait,
-            (State::Wed, false, _) => self.start_anew(),
-            (State::Wait, _, hits) if self.counter == 0 || hits => self.start_anew(),
-            (State::Wait, ..) => self.counter -= 1,
+            (SmbiState::Initial, ..) | (SmbiState::Wed, true, true) => {}
+            (SmbiState::Wed, true, false) => self.state = SmbiState::Wait,
+            (SmbiState::Wed, false, _) => self.start_anew(),
+            (SmbiState::Wait, _, hits) if self.counter == 0 || hits => self.start_anew(),
+            (SmbiState::Wait, ..) => self.counter -= 1,
         }
     }
 
     fn start_anew(&mut self) {
-        self.state = State::Initial;
+        self.state = SmbiState::Initial;
         self.counter = self.steps;
     }
 }
 
 /// Where a read found a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum ReadSource {
     /// In DRAM.
     Dram,
     /// On an SSD.
@@ -198,12 +198,12 @@ impl Chooser {
 
     /// One block of the request under way was read; `remembered`: it was in the evicted queue.
     #[inline]
-    pub(super) fn note_read(&mut self, found: Found, remembered: bool) {
+    pub(super) fn note_read(&mut self, found: ReadSource, remembered: bool) {
         let request = &mut self.request;
         request.reads = true;
-        request.missed_dram |= found != Found::Dram;
-        request.unknown |= found != Found::Dram && !remembered;
-        request.from_disk |= found == Found::Disk;
+        request.missed_dram |= found != ReadSource::Dram;
+        request.unknown |= found != ReadSource::Dram && !remembered;
+        request.from_disk |= found == ReadSource::Disk;
     }
 
     /// The request under way is over.

@@ -15,7 +15,7 @@ mod table;
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::{Lookahead, Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, LEAN, SchemeInfo};
 use crate::scheme::{Mirroring, Mirrors, Scheme};
@@ -154,7 +154,7 @@ impl Tica {
             sink.effect(Effect::ReadLevel { level, slot });
             return;
         }
-        self.note_read(choice::Found::Disk, known.map_or(List::None, |id| self.table.list(id)));
+        self.note_read(choice::ReadSource::Disk, known.map_or(List::None, |id| self.table.list(id)));
         sink.effect(Effect::ReadBacking);
         if self.quota.dram_blocks == 0 {
             return;
@@ -194,7 +194,7 @@ impl Tica {
     }
 
     #[inline]
-    fn note_read(&mut self, found: choice::Found, list: List) {
+    fn note_read(&mut self, found: choice::ReadSource, list: List) {
         if let Choice::Adaptive(adaptive) = &mut self.choice {
             adaptive.chooser.note_read(found, list == List::Evicted);
         }
@@ -312,9 +312,9 @@ impl Tica {
     }
 }
 
-impl From<Level> for choice::Found {
-    fn from(level: Level) -> choice::Found {
-        if level == Level::Dram { choice::Found::Dram } else { choice::Found::Ssd }
+impl From<Level> for choice::ReadSource {
+    fn from(level: Level) -> choice::ReadSource {
+        if level == Level::Dram { choice::ReadSource::Dram } else { choice::ReadSource::Ssd }
     }
 }
 
@@ -333,18 +333,20 @@ impl Mirroring for Tica {
     }
 }
 
-impl Scheme for Tica {
-    #[inline]
-    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
-        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
-    }
-
+impl Lookahead for Tica {
     #[inline]
     fn access_prefetched<S: Sink>(&mut self, access: Access, hint: PrefetchHint, sink: &mut S) {
         match access.op {
             Direction::Read => self.read(access.block, hint, sink),
             Direction::Write => self.write(access, hint, sink),
         }
+    }
+}
+
+impl Scheme for Tica {
+    #[inline]
+    fn access<S: Sink>(&mut self, access: Access, sink: &mut S) {
+        self.access_prefetched(access, PrefetchHint::new(access.block), sink);
     }
 
     #[inline]

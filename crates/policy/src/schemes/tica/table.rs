@@ -10,8 +10,8 @@ use lode_reuse::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::Slot;
-use crate::growth;
-use crate::kept::{self, Low, Rests};
+use crate::parts::growth;
+use crate::parts::kept::{self, Low, Rests};
 use crate::prefetch::{Prefetch, PrefetchHint};
 
 /// The number of a record.

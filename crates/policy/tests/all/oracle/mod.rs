@@ -3,6 +3,7 @@
 pub mod arc;
 pub mod belady;
 pub mod benefit_density;
+pub mod criticality;
 pub mod cut_off;
 pub mod etica;
 pub mod fast_cache;
@@ -14,7 +15,6 @@ pub mod mq;
 pub mod one_level;
 pub mod opencas;
 pub mod pod;
-pub mod request_oriented;
 pub mod rpac;
 pub mod s3_fifo;
 pub mod sieve;

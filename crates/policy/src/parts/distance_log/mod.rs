@@ -1,10 +1,11 @@
 //! Reuse distances of one window, and the demand that they amount to. It must not know which accesses are useful, nor how
 //! a distance is found.
 
+mod radix;
+
 use lode_reuse::{CurvePoint, SampledCurve};
 
-use crate::growth;
-use crate::parts::radix;
+use crate::parts::growth;
 use crate::scheme::LevelDemand;
 
 /// The useful distances of one window: of all blocks, or of a sample.

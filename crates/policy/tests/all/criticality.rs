@@ -1,15 +1,15 @@
-//! Request-oriented admission against its oracle, and what the paper's tables say of it.
+//! Admission by criticality against its oracle, and what the paper's tables say of it.
 
 use std::collections::BTreeSet;
 
-use lode_policy::request_oriented::{
+use lode_policy::criticality::{
     Admission, AdmissionOptions, AdmissionPolicy, CompletionVerdict, Consequence, Device, Object, Population,
     Stall, SubmittedWrite, Verdict,
 };
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::oracle::request_oriented::Oracle;
+use crate::oracle::criticality::Oracle;
 use lode_testdata::vector;
 
 const PROCESSES: u32 = 6;

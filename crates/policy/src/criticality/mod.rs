@@ -1,4 +1,4 @@
-//! Request-oriented admission to a small non-volatile write cache: only writes that a request waits for.
+//! Which writes are critical: those that a request waits for. Only they are admitted to a small non-volatile write cache.
 //!
 //! Follows Kim et al., "Request-Oriented Durable Write Caching for Application Performance", USENIX ATC 2015,
 //! sections 3 and 4. Some processes are critical, because they serve requests. A synchronous write of a critical

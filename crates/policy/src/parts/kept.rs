@@ -3,7 +3,7 @@
 
 use lode_types::BlockNo;
 
-use crate::growth;
+use crate::parts::growth;
 
 /// The low bytes of a block number. Of no alignment, so that nothing is left between two records.
 pub(crate) type Low = [u8; 5];

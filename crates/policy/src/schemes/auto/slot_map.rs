@@ -4,11 +4,11 @@
 //! It must not know which blocks they are.
 
 use crate::effect::Slot;
-use crate::growth;
+use crate::parts::growth;
 
 /// The slots of one level.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct SlotMap {
     /// By slots of the scheme that decides, and by those of the one before it, whose slots are real as long as nothing stands
     /// here.
     real: Vec<Slot>,
@@ -20,7 +20,7 @@ pub(super) struct Places {
     used: u32,
 }
 
-impl Places {
+impl SlotMap {
     /// A scheme begins; `in_use` are the slots that hold a block, as the one before it numbers them.
     pub(super) fn begin(&mut self, in_use: impl Iterator<Item = Slot>) {
         self.before = std::mem::take(&mut self.real);

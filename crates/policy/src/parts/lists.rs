@@ -6,8 +6,8 @@ use lode_types::BlockNo;
 
 use crate::effect::Slot;
 use crate::geometry::Geometry;
-use crate::growth;
-use crate::kept::{self, Low, Rests};
+use crate::parts::growth;
+use crate::parts::kept::{self, Low, Rests};
 
 const END: u32 = 0x7fff_ffff;
 const FLAG: u32 = 0x8000_0000;

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lode_policy::request_oriented::{
-    AdmissionPolicy, CompletionVerdict, Device, Object, SubmittedWrite, Verdict,
-};
+use lode_policy::criticality::{AdmissionPolicy, CompletionVerdict, Device, Object, SubmittedWrite, Verdict};
 
 /// What is known of a write that went to the disk.
 #[derive(Clone, Debug)]

@@ -3,13 +3,15 @@
 //! It must not know which blocks leave DRAM, which come to the SSD, nor where writes go. What is not such a decision it does as
 //! [`Scheme`](crate::Scheme) asks for it.
 
+mod ssd_queue;
+
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
 use crate::parts::ssd_level::{Newcomer, Replacement};
-use crate::parts::ssd_queue::SsdQueue;
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
+use ssd_queue::SsdQueue;
 
 /// DRAM with replacement `D`, and the SSD below it.
 #[derive(Debug)]
