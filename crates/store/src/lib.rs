@@ -6,8 +6,12 @@
 //! changes and the checkpoints of its slot tables, sans I/O. What the volume store wants written is taken from
 //! [`VolumeStore::next_output`], and [`VolumeStore::done`] is told when it is.
 //!
-//! This crate must not know guests, requests, schemes, logical slots or backing disks, nor who waits for a version to be
-//! durable. Its users must not know the formats of pages and records.
+//! Beside the cache stands the other thing that a start may have to recover, the redo log of a volume with ordered write-back
+//! ([`apply_redo_log`]). It shares devices and errors with the rest and nothing else, because it is needed when the cache is lost.
+//!
+//! This crate must not know guests, requests, schemes or logical slots, nor who waits for a version to be durable. Nothing about
+//! the cache may touch a backing disk, of which it knows the size and what was said to be durable there; only applying a redo log
+//! writes to one. Its users must not know the formats of pages and records.
 
 #![forbid(unsafe_code)]
 
