@@ -201,11 +201,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::contents::Held;
+    use crate::contents::HeldBlock;
 
     fn put(ages: &mut Ages, contents: &mut Contents, place: Place) {
         let age = ages.now(place, contents);
-        let held = Held { state: EntryState::Dirty, block: 1, crc: 2 };
+        let held = HeldBlock { state: EntryState::Dirty, block: 1, crc: 2 };
         let content = Content { held, is_volatile: false, age };
         ages.changes(place, &contents.get(place), &content);
         contents.set(place, content);

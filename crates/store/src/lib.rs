@@ -49,7 +49,7 @@ pub use attach::Attached;
 pub use buffered::{BufferIgnored, TakenOver};
 pub use change::DirectoryChange;
 pub use check::{CacheCopies, DamagedBlock, VolumeCheck};
-pub use contents::{Contents, Held};
+pub use contents::{Contents, HeldBlock};
 pub use device::SyncDevice;
 pub use directory::{DirectoryOutput, SpaceDirectory};
 pub use error::{StoreError, StoreErrorKind};
@@ -62,4 +62,4 @@ pub use redo::{RedoLog, apply_redo_log, check_redo_log, create_redo_log, read_re
 pub use spec::{Distrust, VolumeSpec};
 pub use store::Store;
 pub use view::{BlockCounts, StoreView, VolumeInfo};
-pub use volume::{Metadata, Output, Progress, VolumeStore};
+pub use volume::{Metadata, MetadataOutcome, Output, VolumeStore};
