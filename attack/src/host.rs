@@ -165,7 +165,7 @@ impl Host {
         output.map_err(|error| format!("Cannot run {}: {error}", self.lode.display()))
     }
 
-    /// Begins another life: devices, state folder and memory are as they are found.
+    /// Begins another boot: devices, state folder and memory are as they are found.
     ///
     /// # Errors
     /// When files cannot be written, or somebody has a device open.

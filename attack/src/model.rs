@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::History;
+use crate::history::DiskHistory;
 use crate::sector::{Value, WriteId, read_value};
 
 /// What a request does to its sectors.
@@ -99,7 +99,7 @@ pub struct Model {
     answers: u64,
     /// What the disk alone may hold, where its write-back is ordered.
     #[serde(default)]
-    history: Option<History>,
+    history: Option<DiskHistory>,
     /// Changes that are not answered.
     #[serde(skip)]
     open: HashMap<WriteId, Range<u64>>,
@@ -126,12 +126,12 @@ impl Model {
 
     /// The same of a disk whose write-back is ordered.
     pub fn in_order(self) -> Model {
-        let history = Some(History::new(self.sectors()));
+        let history = Some(DiskHistory::new(self.sectors()));
         Model { history, ..self }
     }
 
     /// What the disk alone may hold, where its write-back is ordered.
-    pub fn history(&self) -> Option<&History> {
+    pub fn history(&self) -> Option<&DiskHistory> {
         self.history.as_ref()
     }
 
@@ -300,7 +300,7 @@ impl Model {
 }
 
 /// What an event says of the disk alone.
-fn note_in(history: &mut History, event: &GuestEvent) {
+fn note_in(history: &mut DiskHistory, event: &GuestEvent) {
     match event {
         GuestEvent::Submitted { write, sectors, change } => history.submit(*write, sectors, *change),
         GuestEvent::Acknowledged { write, .. } => history.acknowledge(*write),

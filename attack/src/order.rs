@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::host::Host;
 use crate::image::Image;
-use crate::life::Complaints;
+use crate::operator::Complaints;
 use crate::plan::Plan;
 use crate::tape::{Start, Tape};
 

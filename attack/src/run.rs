@@ -1,4 +1,4 @@
-//! One run: lives of a host one after the other, and crash states of each. A seed decides what is done; when what is done
+//! One run: boots of a host one after the other, and crash states of each. A seed decides what is done; when what is done
 //! meets what, the machine does.
 
 use std::path::{Path, PathBuf};
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use lode_types::Rng;
 
 use crate::host::Host;
-use crate::life::{Complaints, End, Life};
+use crate::operator::{Complaints, End, Operator};
 use crate::order::{Order, Tally, Trouble};
 use crate::plan::{Plan, Scheme};
 use crate::tape::{Start, Tape};
 use crate::world::{Counts, Faults};
 
 /// Lives of a run.
-const LIVES: u64 = 4;
+const BOOTS: u64 = 4;
 /// Crash states of each.
 const STATES: usize = 16;
 /// Power cuts while what another one left is recovered, one in the other, at most.
@@ -29,7 +29,7 @@ pub struct Attack {
     pub scheme: Option<String>,
     /// Where crash states are kept that showed something wrong; nowhere for self-tests.
     pub keep: Option<PathBuf>,
-    /// Devices that lie about flushes, as each life's devices are numbered.
+    /// Devices that lie about flushes, as each boot's devices are numbered.
     pub liars: Liars,
 }
 
@@ -88,7 +88,7 @@ pub struct Found {
 
 /// One run under way.
 struct Run<'a> {
-    life: Life<'a>,
+    operator: Operator<'a>,
     /// How daemons are configured now.
     configured: Plan,
     rng: Rng,
@@ -122,11 +122,11 @@ fn wrong(moment: impl Into<String>) -> impl FnOnce(Complaints) -> Stop {
 /// When the machine cannot do what is needed.
 pub fn run(attack: &Attack, plan: &Plan, goes_on: &dyn Fn() -> bool) -> Result<Outcome, String> {
     let host = Host::new(plan, &attack.lode)?;
-    let life = Life { host: &host, plan, schemes: &attack.schemes };
+    let operator = Operator { host: &host, plan, schemes: &attack.schemes };
     let rng = Rng::part(plan.seed, 2);
     let configured = plan.clone();
-    let mut run = Run { life, configured, rng, outcome: Outcome::default(), attack, goes_on };
-    let ended = run.lives();
+    let mut run = Run { operator, configured, rng, outcome: Outcome::default(), attack, goes_on };
+    let ended = run.boots();
     let counts = &host.world.counts;
     run.outcome.errors = Counts::get(&counts.errors);
     run.outcome.lies = Counts::get(&counts.lies);
@@ -159,20 +159,20 @@ pub fn repeat(attack: &Attack, folder: &Path) -> Result<Complaints, String> {
         Err(Trouble::Machine(what)) => return Err(what),
     }
     host.begin(start)?;
-    let life = Life { host: &host, plan: &plan, schemes: &attack.schemes };
-    Ok(life.start(true).err().unwrap_or_default())
+    let operator = Operator { host: &host, plan: &plan, schemes: &attack.schemes };
+    Ok(operator.start(true).err().unwrap_or_default())
 }
 
 impl<'a> Run<'a> {
-    fn lives(&mut self) -> Result<(), Stop> {
-        let mut start = self.life.host.as_it_is()?;
-        for number in 0..LIVES {
-            self.life.host.begin(start)?;
-            let after_stop = self.live(number)?;
-            let tape = self.life.host.world.end();
+    fn boots(&mut self) -> Result<(), Stop> {
+        let mut start = self.operator.host.as_it_is()?;
+        for number in 0..BOOTS {
+            self.operator.host.begin(start)?;
+            let after_stop = self.boot(number)?;
+            let tape = self.operator.host.world.end();
             self.outcome.flushes_among_writes += tape.flushes_among_writes();
             if let Some(stopped) = &after_stop {
-                self.lose_ssds(&format!("life {number}, after its stop"), stopped)?;
+                self.lose_ssds(&format!("boot {number}, after its stop"), stopped)?;
             }
             let left = self.crash_states(number, &tape)?;
             start = match after_stop {
@@ -183,53 +183,54 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// A life of several daemons, killed one after the other, on devices whose power stays on. When the last one is stopped in
+    /// A boot of the host with several daemons, killed one after the other, on devices whose power stays on. When the last one is stopped in
     /// order, what it leaves is returned.
-    fn live(&mut self, number: u64) -> Result<Option<Start>, Stop> {
+    fn boot(&mut self, number: u64) -> Result<Option<Start>, Stop> {
         let flushes = self.rng.chance(75);
-        let mut daemon = self.life.start(flushes).map_err(wrong(format!("life {number}, at its start")))?;
+        let mut daemon =
+            self.operator.start(flushes).map_err(wrong(format!("boot {number}, at its start")))?;
         for kill in 0..self.rng.below(4) {
             let (answers, faults) = (self.answers(30, 1500), self.faults());
-            self.life
+            self.operator
                 .work(daemon, &mut self.rng, answers, End::Killed, &faults)
-                .map_err(wrong(format!("life {number}, before kill {kill}, {faults:?}")))?;
+                .map_err(wrong(format!("boot {number}, before kill {kill}, {faults:?}")))?;
             self.outcome.kills += 1;
             if self.rng.chance(30) {
                 let faults = self.faults();
-                self.life.start_in_vain(&mut self.rng, &faults);
+                self.operator.start_in_vain(&mut self.rng, &faults);
                 self.outcome.kills += 1;
             }
-            self.life.host.world.set_faults(self.patient_faults());
+            self.operator.host.world.set_faults(self.patient_faults());
             let flushes = self.rng.chance(50);
             daemon = self
-                .life
+                .operator
                 .start(flushes)
-                .map_err(wrong(format!("life {number}, after kill {kill}, {faults:?}")))?;
+                .map_err(wrong(format!("boot {number}, after kill {kill}, {faults:?}")))?;
             self.time()?;
         }
         let (answers, faults) = (self.answers(100, 2000), self.faults());
         let stops = faults.failing.is_empty() && self.rng.chance(30);
         let end = if stops { End::Answered } else { End::Killed };
-        let ended = self.life.work(daemon, &mut self.rng, answers, end, &faults);
-        let daemon = ended.map_err(wrong(format!("life {number}, at its end, {faults:?}")))?;
+        let ended = self.operator.work(daemon, &mut self.rng, answers, end, &faults);
+        let daemon = ended.map_err(wrong(format!("boot {number}, at its end, {faults:?}")))?;
         let Some(daemon) = daemon else { return Ok(None) };
         let drained = self.rng.chance(50);
-        daemon.stop(drained).map_err(|what| Stop::Found(format!("life {number}"), vec![what]))?;
-        let left = self.life.host.as_it_is()?;
-        self.life.host.world.note_stop();
+        daemon.stop(drained).map_err(|what| Stop::Found(format!("boot {number}"), vec![what]))?;
+        let left = self.operator.host.as_it_is()?;
+        self.operator.host.world.note_stop();
         self.outcome.stops += 1;
-        let left = Start { models: self.life.host.world.models(), ..left };
+        let left = Start { models: self.operator.host.world.models(), ..left };
         if drained {
-            let complaints = self.life.check_disks(&left.images, &left.models);
+            let complaints = self.operator.check_disks(&left.images, &left.models);
             if !complaints.is_empty() {
-                return Err(Stop::Found(format!("life {number}"), complaints));
+                return Err(Stop::Found(format!("boot {number}"), complaints));
             }
         }
         Ok(Some(left))
     }
 
-    /// Power cuts in the life that a tape tells. Returns what one of them left.
-    fn crash_states(&mut self, life: u64, tape: &Tape) -> Result<Start, Stop> {
+    /// Power cuts in the boot that a tape tells. Returns what one of them left.
+    fn crash_states(&mut self, boot: u64, tape: &Tape) -> Result<Start, Stop> {
         let mut moments: Vec<usize> = (0..STATES).map(|_| tape.moment(&mut self.rng)).collect();
         moments.sort_unstable();
         let goes_on_from = self.rng.below(STATES as u64) as usize;
@@ -238,7 +239,7 @@ impl<'a> Run<'a> {
             player.advance(moment);
             let start = player.after_power_cut(&mut self.rng).map_err(|error| error.to_string())?;
             self.outcome.volatile_writes += player.volatile_writes() as u64;
-            let name = format!("life {life}, power cut at event {moment} of {}", tape.events.len());
+            let name = format!("boot {boot}, power cut at event {moment} of {}", tape.events.len());
             if number == goes_on_from {
                 left = Some(start.clone());
             }
@@ -251,7 +252,7 @@ impl<'a> Run<'a> {
     fn crash_state(&mut self, name: &str, start: Start, nested: u64) -> Result<(), Stop> {
         self.time()?;
         self.lose_ssds(name, &start)?;
-        let host = self.life.host;
+        let host = self.operator.host;
         host.begin(start.clone())?;
         host.world.set_faults(self.patient_faults());
         self.outcome.states += 1;
@@ -273,7 +274,7 @@ impl<'a> Run<'a> {
 
     /// Looks at what is left of disks with ordered write-back when all cache SSDs are lost.
     fn lose_ssds(&mut self, name: &str, start: &Start) -> Result<(), Stop> {
-        let Life { host, plan, .. } = self.life;
+        let Operator { host, plan, .. } = self.operator;
         if plan.redo_logs().next().is_none() {
             return Ok(());
         }
@@ -292,25 +293,26 @@ impl<'a> Run<'a> {
     /// scheme than before.
     fn recover(&mut self) -> Result<(), Complaints> {
         match self.rng.below(20) {
-            0 | 1 => self.life.inspect(self.rng.chance(50))?,
+            0 | 1 => self.operator.inspect(self.rng.chance(50))?,
             2 => {
                 let faults = self.failing();
-                self.life.start_in_vain(&mut self.rng, &faults);
+                self.operator.start_in_vain(&mut self.rng, &faults);
             }
             3 | 4 => {
                 self.configured.change_a_scheme(&self.attack.schemes, &mut self.rng);
-                self.life.host.configure(&self.configured).map_err(|what| vec![what])?;
+                self.operator.host.configure(&self.configured).map_err(|what| vec![what])?;
             }
             _ => {}
         }
         let flushes = self.rng.chance(75);
-        self.life.start(flushes).map(drop)
+        self.operator.start(flushes).map(drop)
     }
 
     fn keep(&mut self, moment: &str, start: &Start, complaints: Complaints) -> Stop {
-        let log = self.life.host.log();
+        let log = self.operator.host.log();
         let kept = self.attack.keep.as_ref().and_then(|folder| {
-            let folder = folder.join(format!("seed-{}-state-{}", self.life.plan.seed, self.outcome.states));
+            let folder =
+                folder.join(format!("seed-{}-state-{}", self.operator.plan.seed, self.outcome.states));
             let plan = serde_json::to_vec(&self.configured).ok()?;
             start.save(&folder).and_then(|()| std::fs::write(folder.join("plan.json"), plan)).ok()?;
             Some(folder)
@@ -327,7 +329,7 @@ impl<'a> Run<'a> {
     /// How many requests a daemon is asked, at least `least`. Where disks are written in order guests wait for these, and a small
     /// write may be four large ones of devices, all of which the log keeps.
     fn answers(&mut self, least: u64, more: u64) -> u64 {
-        let is_ordered = self.life.plan.redo_logs().next().is_some();
+        let is_ordered = self.operator.plan.redo_logs().next().is_some();
         least + self.rng.below(if is_ordered { more / 3 } else { more })
     }
 
@@ -338,8 +340,10 @@ impl<'a> Run<'a> {
         let liars = match self.attack.liars {
             Liars::None => Vec::new(),
             Liars::Ssd => vec![0],
-            Liars::Disks => (0..self.life.plan.vms.len()).map(|vm| self.life.plan.disk_of(vm)).collect(),
-            Liars::RedoLogs => self.life.plan.redo_logs().collect(),
+            Liars::Disks => {
+                (0..self.operator.plan.vms.len()).map(|vm| self.operator.plan.disk_of(vm)).collect()
+            }
+            Liars::RedoLogs => self.operator.plan.redo_logs().collect(),
         };
         Faults { delayed_percent, delay_us, liars, ..Faults::default() }
     }
@@ -357,7 +361,7 @@ impl<'a> Run<'a> {
     fn failing(&mut self) -> Faults {
         let patient = self.patient_faults();
         let rng = &mut self.rng;
-        let failing = (0..self.life.host.devices()).filter(|_| rng.chance(50)).collect();
+        let failing = (0..self.operator.host.devices()).filter(|_| rng.chance(50)).collect();
         let mut rate = || [0, 0, 5, 50, 500][rng.below(5) as usize];
         let (failed_reads, failed_writes, failed_flushes) = (rate(), rate(), rate() * 4);
         Faults { failing, failed_reads, failed_writes, failed_flushes, ..patient }

@@ -3,7 +3,7 @@
 
 use crate::host::Host;
 use crate::image::Data;
-use crate::life::{End, Life};
+use crate::operator::{End, Operator};
 use crate::plan::Plan;
 use crate::run::{Attack, Liars, run};
 use crate::sector::SECTOR_BYTES;
@@ -79,13 +79,14 @@ enum Damage {
 fn damage_is_noticed(attack: &Attack, damage: Damage) -> Result<Option<String>, String> {
     let plan = Plan::new(1, &attack.schemes, Some("lru"))?;
     let host = Host::new(&plan, &attack.lode)?;
-    let life = Life { host: &host, plan: &plan, schemes: &attack.schemes };
+    let operator = Operator { host: &host, plan: &plan, schemes: &attack.schemes };
     let mut rng = Rng::new(1);
     let unexpected = |what: Vec<String>| format!("a host without damage: {}", what.join("; "));
     host.begin(host.as_it_is()?)?;
-    let daemon = life.start(true).map_err(unexpected)?;
+    let daemon = operator.start(true).map_err(unexpected)?;
     let older = host.world.image(plan.disk_of(0));
-    let daemon = life.work(daemon, &mut rng, 2000, End::Answered, &Faults::default()).map_err(unexpected)?;
+    let daemon =
+        operator.work(daemon, &mut rng, 2000, End::Answered, &Faults::default()).map_err(unexpected)?;
     daemon.ok_or("a daemon that was not killed has gone")?.stop(true)?;
     let mut start = host.as_it_is()?;
     host.world.note_stop();
@@ -106,6 +107,6 @@ fn damage_is_noticed(attack: &Attack, damage: Damage) -> Result<Option<String>, 
         disk.write(offset, &Data::Bytes(bytes.into()));
         damaged += 1;
     }
-    let complaints = life.check_disks(&start.images, &start.models);
+    let complaints = operator.check_disks(&start.images, &start.models);
     Ok(complaints.first().map(|first| format!("reported ({} complaints; {first})", complaints.len())))
 }

@@ -1,4 +1,4 @@
-//! The log of a life: what devices, host and guests did, in one order, and the crash states that can be made of it. It must
+//! The log of a boot of the host: what devices, host and guests did, in one order, and the crash states that can be made of it. It must
 //! not know how it came about.
 
 use std::fs;

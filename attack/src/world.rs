@@ -77,7 +77,7 @@ pub struct DeviceError;
 #[derive(Debug)]
 pub struct World {
     shared: Mutex<Shared>,
-    /// Over all lives.
+    /// Over all boots.
     pub counts: Counts,
 }
 
@@ -93,7 +93,7 @@ struct Shared {
     next_id: u64,
     open_files: u64,
     has_failed_flush: bool,
-    /// Of each VM with ordered write-back, when its history came to a moment in this life.
+    /// Of each VM with ordered write-back, when its history came to a moment in this boot.
     moments: Vec<Vec<(Instant, u64)>>,
 }
 
@@ -120,7 +120,7 @@ impl World {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins another life. The state folder has its files already. Nothing has a device open.
+    /// Begins another boot. The state folder has its files already. Nothing has a device open.
     pub fn begin(&self, start: Start, state_dir: &Path) {
         let shared = &mut *self.lock();
         (shared.images, shared.models) = (start.images.clone(), start.models.clone());
@@ -132,7 +132,7 @@ impl World {
         shared.moments.clear();
     }
 
-    /// Ends this life: what happened in it.
+    /// Ends this boot: what happened in it.
     pub fn end(&self) -> Tape {
         let shared = &mut *self.lock();
         shared.note_state();
@@ -312,7 +312,7 @@ impl World {
         let shared = &mut *self.lock();
         let moments = shared.moments.get(vm).map_or(&[][..], Vec::as_slice);
         let at = moments.partition_point(|(time, _)| *time <= since);
-        // What was before this life nobody knows the time of.
+        // What was before this boot nobody knows the time of.
         if at > 0 {
             let earliest = moments[at - 1].1;
             shared.note(vm, GuestEvent::Told { earliest });

@@ -264,7 +264,7 @@ impl SpaceBroker {
                 continue;
             };
             let extents = directory.lend(volume, (*wanted).min(directory.free_extents() - kept));
-            *wanted -= extents.len() as u32;
+            wanted.count_down_by(extents.len() as u32);
             self.answers.push_back((*id, SpaceAnswer::Extents(extents)));
             self.want_extents.retain(|&(_, left)| left > 0);
         }

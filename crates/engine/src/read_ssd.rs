@@ -3,7 +3,7 @@
 //! must not know why a block has a copy here, nor slots ([`crate::shelf`]).
 
 use lode_format::{EntryState, VolumeTag, data_checksum};
-use lode_store::{Contents, Held, Place};
+use lode_store::{Contents, HeldBlock, Place};
 use lode_types::{BlockNo, BlockSize};
 
 use crate::command::MediaError;
@@ -76,12 +76,12 @@ impl ReadSsd {
 
     /// A place taken for `block` has been written.
     pub(crate) fn put(&mut self, place: Place, block: BlockNo, crc: u32) {
-        self.contents.hold(place, Held { state: EntryState::Clean, block, crc });
+        self.contents.hold(place, HeldBlock { state: EntryState::Clean, block, crc });
     }
 
     /// Whether these bytes are the ones the place was given.
     pub(crate) fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
-        let Held { block, crc, .. } = self.contents.held(place);
+        let HeldBlock { block, crc, .. } = self.contents.held(place);
         data_checksum(self.tag, block, bytes) == crc
     }
 

@@ -3,7 +3,7 @@
 
 use lode_format::EntryState;
 use lode_policy::{Quota, Scheme, SchemeInfo, Settings};
-use lode_store::Held;
+use lode_store::HeldBlock;
 use lode_types::{BlockNo, Level};
 
 use crate::config::EngineConfig;
@@ -35,7 +35,7 @@ pub(crate) enum Holder {
 impl Holder {
     /// The block that a place holds, and the place as its holder. Whoever goes through all places looks at each once, because none is in
     /// the processor's near memory.
-    pub(crate) fn settled(place: Place, held: &Held) -> (BlockNo, Holder) {
+    pub(crate) fn settled(place: Place, held: &HeldBlock) -> (BlockNo, Holder) {
         (held.block, Holder::Settled { place, dirty: held.state == EntryState::Dirty })
     }
 }

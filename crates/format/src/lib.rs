@@ -33,7 +33,7 @@ pub use record_buffer::{
 };
 pub use redo::{REDO_ENTRIES_PER_PAGE, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage};
 pub use superblock::Superblock;
-pub use table::{ENTRIES_PER_PAGE, Entry, EntryState, TablePage, TableView};
+pub use table::{ENTRIES_PER_PAGE, EntryState, TableEntry, TablePage, TableView};
 
 /// Version of the format that this code writes and reads.
 pub const FORMAT_VERSION: u32 = 1;

@@ -26,9 +26,9 @@ pub enum EntryState {
     Dirty,
 }
 
-/// One slot.
+/// What a slot table says of one slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Entry {
+pub struct TableEntry {
     /// What it holds. The other fields mean nothing when it is free.
     pub state: EntryState,
     /// The block.
@@ -53,7 +53,7 @@ pub struct TablePage {
     /// Every record up to this version is reflected here.
     pub stamp: u64,
     /// The slots, [`ENTRIES_PER_PAGE`] of them, the last page of an extent padded with free ones.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TableEntry>,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -93,7 +93,7 @@ impl TablePage {
             page,
             sequence,
             stamp: 0,
-            entries: vec![Entry::default(); ENTRIES_PER_PAGE],
+            entries: vec![TableEntry::default(); ENTRIES_PER_PAGE],
         }
     }
 
@@ -197,10 +197,10 @@ impl<'a> TableView<'a> {
     }
 
     /// One of the [`ENTRIES_PER_PAGE`] slots.
-    pub fn entry(&self, at: usize) -> Entry {
+    pub fn entry(&self, at: usize) -> TableEntry {
         let raw = self.raw(at);
         let state = state(raw.state.get()).expect("states were looked at");
-        Entry { state, block: raw.block.get(), version: raw.version.get(), crc: raw.crc.get() }
+        TableEntry { state, block: raw.block.get(), version: raw.version.get(), crc: raw.crc.get() }
     }
 }
 

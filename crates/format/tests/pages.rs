@@ -39,7 +39,7 @@ fn table_page() -> impl Strategy<Value = TablePage> {
     let entry =
         (0u8..3, any::<u64>(), any::<u64>(), any::<u32>()).prop_map(|(state, block, version, crc)| {
             let state = [EntryState::Free, EntryState::Clean, EntryState::Dirty][state as usize];
-            Entry { state, block, version, crc }
+            TableEntry { state, block, version, crc }
         });
     (any::<u64>(), any::<u64>(), proptest::collection::vec(entry, ENTRIES_PER_PAGE)).prop_map(
         |(sequence, stamp, entries)| TablePage { volume: TAG, extent: 3, page: 1, sequence, stamp, entries },

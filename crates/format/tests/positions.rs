@@ -162,8 +162,8 @@ fn directory() {
 fn slot_table() {
     let mut table = TablePage::empty(TAG, 0x3433_3231, 0x4443_4241, A);
     table.stamp = B;
-    table.entries[0] = Entry { state: EntryState::Clean, block: C, version: D, crc: 0x5453_5251 };
-    table.entries[165] = Entry { state: EntryState::Dirty, block: D, version: C, crc: 0x6463_6261 };
+    table.entries[0] = TableEntry { state: EntryState::Clean, block: C, version: D, crc: 0x5453_5251 };
+    table.entries[165] = TableEntry { state: EntryState::Dirty, block: D, version: C, crc: 0x6463_6261 };
     check_page(
         &table.encode(CACHE)[..],
         "LODEslot",

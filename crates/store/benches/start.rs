@@ -5,7 +5,9 @@
 use std::time::{Duration, Instant};
 
 use lode_allocations::{CountingAllocator, held_bytes, most_bytes, restart_most};
-use lode_format::{CacheId, DeviceLayout, Directory, Entry, EntryState, PAGE_BYTES, TablePage, VolumeTag};
+use lode_format::{
+    CacheId, DeviceLayout, Directory, EntryState, PAGE_BYTES, TableEntry, TablePage, VolumeTag,
+};
 use lode_store::{Store, SyncDevice, VolumeSpec};
 use lode_types::{BlockSize, MediaError, mix};
 
@@ -39,7 +41,7 @@ impl MadeUp {
                 let number = u64::from(extent) * u64::from(layout.slots) + u64::from(within);
                 let block = number.wrapping_mul(0x9e37_79b1) % DISK_BLOCKS;
                 let state = if number.is_multiple_of(4) { EntryState::Dirty } else { EntryState::Clean };
-                *entry = Entry { state, block, version: mix(number) % STAMP, crc: number as u32 };
+                *entry = TableEntry { state, block, version: mix(number) % STAMP, crc: number as u32 };
             }
         }
         table.encode(CACHE)

@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use lode_format::EntryState;
+use lode_types::Counter;
 
 use crate::contents::{Content, Contents};
 use crate::place::Place;
@@ -120,7 +121,7 @@ impl Ages {
                 let content = Content { age: before.age.saturating_sub(lost), ..before };
                 contents.set(place, content);
                 if content.held.state == EntryState::Dirty {
-                    *self.dirty_of(before.age, Era(base + u64::from(before.age))) -= 1;
+                    self.dirty_of(before.age, Era(base + u64::from(before.age))).count_down();
                     *self.dirty_of(content.age, self.era(place, content.age)) += 1;
                 }
             }
@@ -140,7 +141,7 @@ impl Ages {
     /// A place holds something else from now on, or something with another age.
     pub(crate) fn changes(&mut self, place: Place, from: &Content, to: &Content) {
         if from.held.state == EntryState::Dirty {
-            *self.dirty_of(from.age, self.era(place, from.age)) -= 1;
+            self.dirty_of(from.age, self.era(place, from.age)).count_down();
         }
         self.found(place, to);
     }
@@ -200,11 +201,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::contents::Held;
+    use crate::contents::HeldBlock;
 
     fn put(ages: &mut Ages, contents: &mut Contents, place: Place) {
         let age = ages.now(place, contents);
-        let held = Held { state: EntryState::Dirty, block: 1, crc: 2 };
+        let held = HeldBlock { state: EntryState::Dirty, block: 1, crc: 2 };
         let content = Content { held, is_volatile: false, age };
         ages.changes(place, &contents.get(place), &content);
         contents.set(place, content);

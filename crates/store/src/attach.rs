@@ -2,14 +2,14 @@
 //! that every run starts with.
 
 use lode_format::{
-    CacheId, DeviceLayout, Entry, EntryState, PAGE_BYTES, RecordBufferHeader, TablePage, Volume, VolumeTag,
-    data_checksum,
+    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, Volume,
+    VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
 use crate::device::{SyncDevice, flush, read_pages, read_with_tries, write};
 use crate::error::StoreError;
-use crate::found::{Found, FoundPage};
+use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::{Journal, first_ring_after};
 use crate::place::Place;
 use crate::places::Places;
@@ -81,8 +81,8 @@ impl Attached {
     }
 }
 
-/// A volume's extents and what is in them, while they change.
-pub(crate) struct Space {
+/// A volume's extents and what was found in them, while they change.
+pub(crate) struct RecoveredSpace {
     pub(crate) extents: Vec<u32>,
     pub(crate) recovered: Recovered,
 }
@@ -99,12 +99,12 @@ impl Store {
                 refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
                 let (extents, recovered) = view.recover_for(device, number, volume, spec)?;
-                (number, tag, first_ring_after(ring), Space { extents, recovered })
+                (number, tag, first_ring_after(ring), RecoveredSpace { extents, recovered })
             }
             None => {
                 let number = self.free_number()?;
                 let recovered = Recovered::nothing(&view.layout, view.blocks_of(spec.backing_bytes));
-                let space = Space { extents: Vec::new(), recovered };
+                let space = RecoveredSpace { extents: Vec::new(), recovered };
                 (number, new_tag(&view.superblock, number), first_ring_after(0), space)
             }
         };
@@ -139,7 +139,7 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        space: &mut Space,
+        space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         self.write_blocks_again(device, tag, space)?;
         self.write_tables_again(device, space)
@@ -153,7 +153,7 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        space: &mut Space,
+        space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         if self.view.is_durable || planted("blocks-not-written-again") {
             return Ok(());
@@ -177,7 +177,11 @@ impl Store {
 
     /// Writes the slot tables once more to where they are, for the same reason: with the older copy of a page written over,
     /// here or by a checkpoint, a power cut could take both. The older copies are written along, because they lie between.
-    fn write_tables_again(&self, device: &mut dyn SyncDevice, space: &Space) -> Result<(), StoreError> {
+    fn write_tables_again(
+        &self,
+        device: &mut dyn SyncDevice,
+        space: &RecoveredSpace,
+    ) -> Result<(), StoreError> {
         if self.view.is_durable || planted("tables-not-written-again") {
             return Ok(());
         }
@@ -200,12 +204,12 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        space: &mut Space,
+        space: &mut RecoveredSpace,
         wanted: u64,
     ) -> Result<(), StoreError> {
         // Places whose blocks were superseded are free now and are written over here: what superseded them is durable, and
         // so are the tables that say so.
-        let dirty_in = |space: &Space, ordinal: usize| {
+        let dirty_in = |space: &RecoveredSpace, ordinal: usize| {
             let found = &space.recovered.found;
             let places = found.places_of_extent(ordinal);
             places.filter(|&place| found.entry(place).state == EntryState::Dirty).count()
@@ -230,7 +234,7 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        space: &mut Space,
+        space: &mut RecoveredSpace,
         leaving: usize,
     ) -> Result<(), StoreError> {
         let layout = &self.view.layout;
@@ -260,7 +264,7 @@ impl Store {
                 write(device, place_offset(layout, &space.extents, to), &buf)?;
             }
             found.set(to, entry);
-            found.set(from, Entry::default());
+            found.set(from, TableEntry::default());
         }
         Ok(())
     }
@@ -272,7 +276,7 @@ impl Store {
         device: &mut dyn SyncDevice,
         spec: &VolumeSpec,
         tag: VolumeTag,
-        space: &mut Space,
+        space: &mut RecoveredSpace,
         wanted: u64,
     ) -> Result<(), StoreError> {
         let missing = (wanted as usize).saturating_sub(space.extents.len());
@@ -328,13 +332,13 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        space: &mut Space,
+        space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         let stale = space.recovered.found.unsettled();
         let Recovered { version, durable, .. } = space.recovered;
         if version > durable && !planted("believed-and-before-not-both") {
-            let both = |found: &Found, place: Place| match found.entry(place) {
-                Entry { state: EntryState::Free, .. } => found.in_tables(place),
+            let both = |found: &FoundPlaces, place: Place| match found.entry(place) {
+                TableEntry { state: EntryState::Free, .. } => found.in_tables(place),
                 entry => entry,
             };
             flush(device)?;
@@ -347,7 +351,7 @@ impl Store {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.
             flush(device)?;
-            self.write_pages(device, tag, space, &stale, (Found::entry, Some(version)))?;
+            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(version)))?;
         }
         space.recovered.found.settle(&stale, version);
         Ok(())
@@ -358,9 +362,9 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        Space { extents, recovered: Recovered { found, .. } }: &mut Space,
+        RecoveredSpace { extents, recovered: Recovered { found, .. } }: &mut RecoveredSpace,
         stale: &[usize],
-        (entry, stamp): (impl Fn(&Found, Place) -> Entry, Option<u64>),
+        (entry, stamp): (impl Fn(&FoundPlaces, Place) -> TableEntry, Option<u64>),
     ) -> Result<(), StoreError> {
         let pages = self.view.layout.extent.table_pages as usize;
         for &index in stale {
@@ -412,8 +416,9 @@ impl Store {
         self.write_directory(device, next)
     }
 
-    fn attached(&self, tag: VolumeTag, ring: u64, space: Space, places: u64) -> Attached {
-        let Space { extents, recovered: Recovered { found, version, buffered, unreadable, .. } } = space;
+    fn attached(&self, tag: VolumeTag, ring: u64, space: RecoveredSpace, places: u64) -> Attached {
+        let RecoveredSpace { extents, recovered: Recovered { found, version, buffered, unreadable, .. } } =
+            space;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);

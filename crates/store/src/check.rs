@@ -7,10 +7,10 @@
 use std::collections::HashSet;
 
 use lode_format::{
-    DeviceLayout, Directory, Entry, EntryState, PAGE_BYTES, Superblock, TableView, data_checksum,
+    DeviceLayout, Directory, EntryState, PAGE_BYTES, Superblock, TableEntry, TableView, data_checksum,
 };
 
-use crate::attach::Space;
+use crate::attach::RecoveredSpace;
 use crate::device::{SyncDevice, flush, read};
 use crate::error::StoreError;
 use crate::journal::first_ring_after;
@@ -87,7 +87,7 @@ impl VolumeCheck {
         self.lone_table_pages + self.damaged_clean_blocks > 0
     }
 
-    fn note(&mut self, place: Place, entry: &Entry, offset_bytes: u64, is_unreadable: bool) {
+    fn note(&mut self, place: Place, entry: &TableEntry, offset_bytes: u64, is_unreadable: bool) {
         let is_dirty = entry.state == EntryState::Dirty;
         if is_dirty {
             self.damaged_dirty_blocks += 1;
@@ -199,7 +199,7 @@ impl StoreView {
 /// Places that hold something and lie one after the other on the SSD.
 struct Run {
     offset_bytes: u64,
-    entries: Vec<(Place, Entry)>,
+    entries: Vec<(Place, TableEntry)>,
 }
 
 /// All places of a volume that hold something, in the order in which they lie.
@@ -245,7 +245,7 @@ impl Store {
         let (extents, mut recovered) = self.view.recover(device, number, volume, backing_bytes)?;
         let lost = &check.damaged_clean_places;
         recovered.found.forget(|place, entry| entry.state == EntryState::Clean && lost.contains(&place));
-        let mut space = Space { extents, recovered };
+        let mut space = RecoveredSpace { extents, recovered };
         self.write_again(device, tag, &mut space)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use lode_types::Counter;
+
 use crate::free::FreePlaces;
 use crate::place::Place;
 
@@ -70,7 +72,7 @@ impl Circulation {
 
     /// A place is used no more, and `again` later or never.
     pub(crate) fn release(&mut self, place: Place, again: bool) {
-        self.used[(place / self.places_per_extent) as usize] -= 1;
+        self.used[(place / self.places_per_extent) as usize].count_down();
         match again {
             false => {}
             true if place < self.end() => self.free.insert(place),

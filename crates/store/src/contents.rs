@@ -14,9 +14,9 @@ const AGE_BITS: u32 = 8;
 /// A record is read as its checksum and a whole word, so that so much has to follow the last one.
 const READ_BYTES: usize = CRC_BYTES + size_of::<u64>();
 
-/// What a place holds.
+/// The block that a place holds, if it holds one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldBlock {
     /// Nothing, or a copy that equals the backing disk, or one that is newer. The rest means nothing when it is free.
     pub state: EntryState,
     /// The block.
@@ -28,7 +28,7 @@ pub struct Held {
 /// What is noted of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Content {
-    pub(crate) held: Held,
+    pub(crate) held: HeldBlock,
     /// A clean copy that is not in the journal: the backing disk is not known to hold the same bytes durably.
     pub(crate) is_volatile: bool,
     pub(crate) age: u8,
@@ -99,12 +99,12 @@ impl Contents {
 
     /// What a place holds.
     #[inline]
-    pub fn held(&self, place: Place) -> Held {
+    pub fn held(&self, place: Place) -> HeldBlock {
         self.get(place).held
     }
 
     /// A place holds this from now on.
-    pub fn hold(&mut self, place: Place, held: Held) {
+    pub fn hold(&mut self, place: Place, held: HeldBlock) {
         self.set(place, Content { held, ..Content::default() });
     }
 
@@ -128,7 +128,7 @@ impl Contents {
             _ => (EntryState::Clean, true),
         };
         let (age, block) = ((packed >> STATE_BITS) as u8, packed >> (STATE_BITS + AGE_BITS));
-        Content { held: Held { state, block, crc }, is_volatile, age }
+        Content { held: HeldBlock { state, block, crc }, is_volatile, age }
     }
 
     /// Notes it.
@@ -137,7 +137,7 @@ impl Contents {
     /// Where the block is beyond the volume's end.
     #[inline]
     pub(crate) fn set(&mut self, place: Place, content: Content) {
-        let Content { held: Held { state, block, crc }, is_volatile, age } = content;
+        let Content { held: HeldBlock { state, block, crc }, is_volatile, age } = content;
         let state = match (state, is_volatile) {
             (EntryState::Free, _) => return self.clear(place),
             (EntryState::Clean, false) => 1,
@@ -216,7 +216,7 @@ mod tests {
     }
 
     fn of((state, block, crc, age): (u8, u64, u32, u8), blocks: u64) -> Content {
-        let held = |state| Held { state, block: block % blocks, crc };
+        let held = |state| HeldBlock { state, block: block % blocks, crc };
         match state {
             0 => Content::default(),
             1 => Content { held: held(EntryState::Clean), is_volatile: false, age },
@@ -296,7 +296,7 @@ mod tests {
         assert!(empty < 200, "{empty}");
         contents.set(1500, Content::default());
         assert_eq!(contents.memory_bytes(), empty);
-        let held = Held { state: EntryState::Dirty, block: 7, crc: 8 };
+        let held = HeldBlock { state: EntryState::Dirty, block: 7, crc: 8 };
         contents.set(1500, Content { held, is_volatile: false, age: 9 });
         assert_eq!(contents.memory_bytes(), empty + 9 * 1000 + 3);
     }

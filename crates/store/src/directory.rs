@@ -22,24 +22,24 @@ pub struct SpaceDirectory {
     pub(crate) directory: Directory,
     /// For each extent the volume that it is lent to.
     lent: Vec<Option<VolumeTag>>,
-    pub(crate) change: Option<Change>,
+    pub(crate) change: Option<ChangeUnderWay>,
 }
 
-/// A change under way.
+/// A change of the directory under way, and what is to be written for it.
 #[derive(Debug)]
-pub(crate) struct Change {
+pub(crate) struct ChangeUnderWay {
     volume: VolumeTag,
     next: Directory,
     superblock: Superblock,
     /// What is left to be done on the SSD, in order.
-    todo: VecDeque<Todo>,
+    steps: VecDeque<ChangeStep>,
     /// The first of it is under way.
     is_taken: bool,
 }
 
 /// A step of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Todo {
+pub(crate) enum ChangeStep {
     /// Empty tables of an extent, from this page on.
     Tables { tag: VolumeTag, extent: u32, next: u32 },
     /// A copy of the superblock.
@@ -50,16 +50,22 @@ pub(crate) enum Todo {
     Flush,
 }
 
-impl Change {
+impl ChangeUnderWay {
     /// What comes before both copies of the directory are replaced, one after the other.
     pub(crate) fn new(
         volume: VolumeTag,
         next: Directory,
         superblock: Superblock,
-        before: Vec<Todo>,
-    ) -> Change {
-        let copies = [Todo::Directory, Todo::Flush, Todo::Directory, Todo::Flush];
-        Change { volume, next, superblock, todo: before.into_iter().chain(copies).collect(), is_taken: false }
+        before: Vec<ChangeStep>,
+    ) -> ChangeUnderWay {
+        let copies = [ChangeStep::Directory, ChangeStep::Flush, ChangeStep::Directory, ChangeStep::Flush];
+        ChangeUnderWay {
+            volume,
+            next,
+            superblock,
+            steps: before.into_iter().chain(copies).collect(),
+            is_taken: false,
+        }
     }
 }
 
@@ -179,35 +185,35 @@ impl SpaceDirectory {
                 false => {}
             }
         }
-        self.change = Some(Change::new(change.volume, next, self.superblock, Vec::new()));
+        self.change = Some(ChangeUnderWay::new(change.volume, next, self.superblock, Vec::new()));
     }
 
     /// What is to be done next.
     pub fn next_output(&mut self) -> Option<DirectoryOutput> {
         let change = self.change.as_mut().filter(|change| !change.is_taken)?;
         change.is_taken = true;
-        let todo = *change.todo.front()?;
-        Some(match todo {
-            Todo::Flush => DirectoryOutput::Flush,
-            Todo::Directory => {
+        let step = *change.steps.front()?;
+        Some(match step {
+            ChangeStep::Flush => DirectoryOutput::Flush,
+            ChangeStep::Directory => {
                 change.next.generation = change.next.next_generation(change.superblock.epoch);
                 let bytes =
                     change.next.encode(change.superblock.cache).expect("names and numbers were checked");
                 let offset_bytes = DeviceLayout::directory(change.next.copy());
                 DirectoryOutput::Write { offset_bytes, buf: Buf::copy_of(&bytes) }
             }
-            Todo::Superblock => {
+            ChangeStep::Superblock => {
                 change.superblock.generation += 1;
                 let offset_bytes = DeviceLayout::superblock(change.superblock.copy());
                 DirectoryOutput::Write { offset_bytes, buf: Buf::copy_of(&change.superblock.encode()[..]) }
             }
-            Todo::Tables { tag, extent, next } => {
+            ChangeStep::Tables { tag, extent, next } => {
                 let (offset_bytes, buf, next) = self.new_tables(tag, extent, next);
                 let is_last = next == self.table_pages();
                 let change = self.change.as_mut()?;
                 // What is left of them comes next; the front goes when this is done.
                 if !is_last {
-                    change.todo.insert(1, Todo::Tables { tag, extent, next });
+                    change.steps.insert(1, ChangeStep::Tables { tag, extent, next });
                 }
                 DirectoryOutput::Write { offset_bytes, buf }
             }
@@ -220,11 +226,11 @@ impl SpaceDirectory {
     pub fn done(&mut self) -> Option<VolumeTag> {
         let change = self.change.as_mut()?;
         assert!(std::mem::take(&mut change.is_taken), "what is done was taken");
-        change.todo.pop_front();
-        if !change.todo.is_empty() {
+        change.steps.pop_front();
+        if !change.steps.is_empty() {
             return None;
         }
-        let Change { volume, next, superblock, .. } = self.change.take()?;
+        let ChangeUnderWay { volume, next, superblock, .. } = self.change.take()?;
         (self.directory, self.superblock) = (next, superblock);
         let owners = self.directory.owners.iter();
         let lent = self.lent.iter_mut().zip(owners).filter(|(_, owner)| owner.is_some());

@@ -6,11 +6,11 @@
 use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
-use lode_format::{ENTRIES_PER_PAGE, Entry, EntryState};
+use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
 use lode_types::{Counter, mix};
 
 use crate::ages::Ages;
-use crate::contents::{Content, Contents, Held};
+use crate::contents::{Content, Contents, HeldBlock};
 use crate::place::Place;
 
 /// A page of the slot tables.
@@ -24,16 +24,16 @@ pub(crate) struct FoundPage {
     pub(crate) is_settled: bool,
 }
 
-/// The places of a volume, by extent.
+/// The places of a volume as they are found, by extent.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundPlaces {
     places_per_extent: u32,
     pages_per_extent: u32,
     contents: Contents,
     /// The versions of each extent's places; none of one that holds nothing.
     versions: Vec<Box<[u64]>>,
     /// What tables say of places of each extent of which something else was found since.
-    in_tables: Vec<HashMap<u32, Entry>>,
+    in_tables: Vec<HashMap<u32, TableEntry>>,
     pages: Vec<FoundPage>,
     /// For each page a version that is no earlier than those of what its places hold.
     latest: Vec<u64>,
@@ -44,13 +44,13 @@ pub(crate) struct Found {
     end: u64,
 }
 
-impl Found {
+impl FoundPlaces {
     /// No extents yet, of so many places and table pages each, of a volume of so many blocks.
-    pub(crate) fn new(places_per_extent: u32, pages_per_extent: u32, blocks: u64) -> Found {
+    pub(crate) fn new(places_per_extent: u32, pages_per_extent: u32, blocks: u64) -> FoundPlaces {
         let contents = Contents::new(places_per_extent, blocks);
         let (versions, in_tables, pages, latest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (used, dirty, end) = (0, 0, 0);
-        Found {
+        FoundPlaces {
             places_per_extent,
             pages_per_extent,
             contents,
@@ -125,10 +125,10 @@ impl Found {
     }
 
     /// What a place holds.
-    pub(crate) fn entry(&self, place: Place) -> Entry {
+    pub(crate) fn entry(&self, place: Place) -> TableEntry {
         match self.contents.get(place).held {
-            Held { state: EntryState::Free, .. } => Entry::default(),
-            Held { state, block, crc } => Entry { state, block, crc, version: self.version(place) },
+            HeldBlock { state: EntryState::Free, .. } => TableEntry::default(),
+            HeldBlock { state, block, crc } => TableEntry { state, block, crc, version: self.version(place) },
         }
     }
 
@@ -138,9 +138,9 @@ impl Found {
     }
 
     /// A place that holds nothing holds this from now on.
-    fn put(&mut self, place: Place, entry: Entry) {
-        let Entry { state, block, crc, version } = entry;
-        let held = Held { state, block, crc };
+    fn put(&mut self, place: Place, entry: TableEntry) {
+        let TableEntry { state, block, crc, version } = entry;
+        let held = HeldBlock { state, block, crc };
         self.contents.set(place, Content { held, ..Content::default() });
         let (ordinal, within) = self.contents.split(place);
         let versions = &mut self.versions[ordinal as usize];
@@ -161,7 +161,7 @@ impl Found {
     }
 
     /// The tables say that a place holds this.
-    pub(crate) fn read(&mut self, place: Place, entry: Entry) {
+    pub(crate) fn read(&mut self, place: Place, entry: TableEntry) {
         if entry.state != EntryState::Free {
             self.discount(self.contents.get(place).held.state);
             self.put(place, entry);
@@ -169,7 +169,7 @@ impl Found {
     }
 
     /// A place holds something else than was thought, and than the tables say.
-    pub(crate) fn set(&mut self, place: Place, entry: Entry) {
+    pub(crate) fn set(&mut self, place: Place, entry: TableEntry) {
         let before = self.entry(place);
         if before == entry {
             return;
@@ -183,7 +183,7 @@ impl Found {
     }
 
     /// What the tables say of a place.
-    pub(crate) fn in_tables(&self, place: Place) -> Entry {
+    pub(crate) fn in_tables(&self, place: Place) -> TableEntry {
         let (ordinal, within) = self.contents.split(place);
         let before = self.in_tables[ordinal as usize].get(&within);
         before.copied().unwrap_or_else(|| self.entry(place))
@@ -204,21 +204,21 @@ impl Found {
     }
 
     /// Places that hold something, in ascending order, and what.
-    pub(crate) fn occupied(&self) -> impl Iterator<Item = (Place, Entry)> {
+    pub(crate) fn occupied(&self) -> impl Iterator<Item = (Place, TableEntry)> {
         self.contents.occupied().map(|(place, content)| {
-            let Held { state, block, crc } = content.held;
-            (place, Entry { state, block, crc, version: self.version(place) })
+            let HeldBlock { state, block, crc } = content.held;
+            (place, TableEntry { state, block, crc, version: self.version(place) })
         })
     }
 
     /// Places that hold what is not known to be durable by the stamps of their pages, in ascending order, and what.
-    pub(crate) fn beyond_stamps(&self) -> impl Iterator<Item = (Place, Entry)> {
+    pub(crate) fn beyond_stamps(&self) -> impl Iterator<Item = (Place, TableEntry)> {
         let stamps = self.pages.iter().map(|page| page.stamp);
         let pages = stamps.zip(&self.latest).enumerate().filter(|(_, (stamp, latest))| *latest > stamp);
         let entries = pages.flat_map(move |(page, (stamp, _))| {
             self.places_of_page(page).map(move |place| (place, self.entry(place), stamp))
         });
-        let is_beyond = |(_, entry, stamp): &(Place, Entry, u64)| entry.version > *stamp;
+        let is_beyond = |(_, entry, stamp): &(Place, TableEntry, u64)| entry.version > *stamp;
         entries.filter(is_beyond).map(|(place, entry, _)| (place, entry))
     }
 
@@ -232,10 +232,10 @@ impl Found {
     }
 
     /// Forgets what a condition is true of.
-    pub(crate) fn forget(&mut self, mut goes: impl FnMut(Place, &Entry) -> bool) {
+    pub(crate) fn forget(&mut self, mut goes: impl FnMut(Place, &TableEntry) -> bool) {
         let gone: Vec<Place> =
             self.occupied().filter(|(place, entry)| goes(*place, entry)).map(|(place, _)| place).collect();
-        gone.into_iter().for_each(|place| self.set(place, Entry::default()));
+        gone.into_iter().for_each(|place| self.set(place, TableEntry::default()));
     }
 
     /// Of several places that hold the same block, keeps the newest; an older one may also have been superseded by a copy that
@@ -361,18 +361,18 @@ mod tests {
 
     const SLOTS: u32 = 200;
 
-    fn entry() -> impl Strategy<Value = Entry> {
+    fn entry() -> impl Strategy<Value = TableEntry> {
         let some = (1u8..3, 0u64..1 << 40, 1u64..60, any::<u32>());
         some.prop_map(|(state, block, version, crc)| {
             let state = if state == 1 { EntryState::Clean } else { EntryState::Dirty };
             // Few blocks, but among them such as are far apart.
             let block = if block & 1 == 0 { block % 200 } else { (block % 8) << 36 };
-            Entry { state, block, version, crc }
+            TableEntry { state, block, version, crc }
         })
     }
 
-    fn found(entries: &[(Place, Entry)]) -> Found {
-        let mut found = Found::new(SLOTS, 2, 1 << 40);
+    fn found(entries: &[(Place, TableEntry)]) -> FoundPlaces {
+        let mut found = FoundPlaces::new(SLOTS, 2, 1 << 40);
         let page = |stamp| FoundPage { sequence: 1, stamp, is_settled: true };
         (0..3).for_each(|ordinal| found.insert_extent(ordinal, page(100)));
         *found.page_mut(2) = page(30);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     /// The obvious way: of all entries of a block the newest.
-    fn newest(entries: &[Entry], superseded: &HashMap<u64, u64>) -> Vec<Entry> {
+    fn newest(entries: &[TableEntry], superseded: &HashMap<u64, u64>) -> Vec<TableEntry> {
         let mut newest = superseded.clone();
         for entry in entries.iter().filter(|entry| entry.state != EntryState::Free) {
             let at = newest.entry(entry.block).or_default();
@@ -391,7 +391,7 @@ mod tests {
         for entry in left.iter_mut().filter(|entry| entry.state != EntryState::Free) {
             match newest.get_mut(&entry.block) {
                 Some(at) if *at == entry.version => *at = u64::MAX,
-                _ => *entry = Entry::default(),
+                _ => *entry = TableEntry::default(),
             }
         }
         left
@@ -405,7 +405,7 @@ mod tests {
         ) {
             let superseded: HashMap<u64, u64> = superseded.into_iter().collect();
             let mut found = found(&entries);
-            let before: Vec<Entry> = (0..found.places()).map(|place| found.entry(place)).collect();
+            let before: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
             let count = |state| found.occupied().filter(|(_, entry)| entry.state == state).count() as u64;
             for state in [EntryState::Clean, EntryState::Dirty] {
                 prop_assert_eq!(found.count(state), count(state));
@@ -417,7 +417,7 @@ mod tests {
             prop_assert_eq!(found.by_version(), sorted);
             found.keep_newest(&superseded);
             prop_assert_eq!(found.count(EntryState::Free), (0..found.places()).filter(|&place| found.entry(place).state == EntryState::Free).count() as u64);
-            let after: Vec<Entry> = (0..found.places()).map(|place| found.entry(place)).collect();
+            let after: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
             prop_assert_eq!(&after, &newest(&before, &superseded));
             for place in 0..found.places() {
                 prop_assert_eq!(found.in_tables(place), before[place as usize]);
@@ -433,14 +433,15 @@ mod tests {
 
     #[test]
     fn extents_move_up() {
-        let at =
-            |place, version| (place, Entry { state: EntryState::Dirty, block: version, version, crc: 1 });
+        let at = |place, version| {
+            (place, TableEntry { state: EntryState::Dirty, block: version, version, crc: 1 })
+        };
         let mut found = found(&[at(0, 5), at(SLOTS + 1, 3), at(2 * SLOTS + 2, 4)]);
         found.set(2 * SLOTS + 3, at(0, 9).1);
         assert_eq!(found.by_version(), [SLOTS + 1, 2 * SLOTS + 2, 0, 2 * SLOTS + 3]);
         found.remove_extent(1);
         assert_eq!(found.by_version(), [SLOTS + 2, 0, SLOTS + 3]);
-        assert_eq!((found.in_tables(SLOTS + 3), found.unsettled()), (Entry::default(), vec![2]));
+        assert_eq!((found.in_tables(SLOTS + 3), found.unsettled()), (TableEntry::default(), vec![2]));
         found.insert_extent(0, FoundPage { sequence: 2, stamp: 0, is_settled: true });
         assert_eq!(
             (found.by_version(), found.unsettled()),

@@ -104,7 +104,7 @@ impl FreePlaces {
         for (word, mask) in masks {
             let mut moved = self.words[word] & mask;
             self.words[word] &= !mask;
-            self.len -= moved.count_ones();
+            self.len.count_down_by(moved.count_ones());
             if self.words[word] == 0 {
                 self.summary[word / 64] &= !(1 << (word % 64));
             }

@@ -6,8 +6,12 @@
 //! changes and the checkpoints of its slot tables, sans I/O. What the volume store wants written is taken from
 //! [`VolumeStore::next_output`], and [`VolumeStore::done`] is told when it is.
 //!
-//! This crate must not know guests, requests, schemes, logical slots or backing disks, nor who waits for a version to be
-//! durable. Its users must not know the formats of pages and records.
+//! Beside the cache stands the other thing that a start may have to recover, the redo log of a volume with ordered write-back
+//! ([`apply_redo_log`]). It shares devices and errors with the rest and nothing else, because it is needed when the cache is lost.
+//!
+//! This crate must not know guests, requests, schemes or logical slots, nor who waits for a version to be durable. Nothing about
+//! the cache may touch a backing disk, of which it knows the size and what was said to be durable there; only applying a redo log
+//! writes to one. Its users must not know the formats of pages and records.
 
 #![forbid(unsafe_code)]
 
@@ -45,7 +49,7 @@ pub use attach::Attached;
 pub use buffered::{BufferIgnored, TakenOver};
 pub use change::DirectoryChange;
 pub use check::{CacheCopies, DamagedBlock, VolumeCheck};
-pub use contents::{Contents, Held};
+pub use contents::{Contents, HeldBlock};
 pub use device::SyncDevice;
 pub use directory::{DirectoryOutput, SpaceDirectory};
 pub use error::{StoreError, StoreErrorKind};
@@ -58,4 +62,4 @@ pub use redo::{RedoLog, apply_redo_log, check_redo_log, create_redo_log, read_re
 pub use spec::{Distrust, VolumeSpec};
 pub use store::Store;
 pub use view::{BlockCounts, StoreView, VolumeInfo};
-pub use volume::{Metadata, Output, Progress, VolumeStore};
+pub use volume::{Metadata, MetadataOutcome, Output, VolumeStore};

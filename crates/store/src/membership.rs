@@ -13,9 +13,9 @@ use lode_format::{Directory, TablePage, Volume, VolumeTag};
 use lode_types::Buf;
 
 use crate::attach::Attached;
-use crate::directory::{Change, SpaceDirectory, Todo};
+use crate::directory::{ChangeStep, ChangeUnderWay, SpaceDirectory};
 use crate::error::StoreError;
-use crate::found::{Found, FoundPage};
+use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::{Journal, first_ring_after};
 use crate::places::Places;
 use crate::refusals;
@@ -62,7 +62,7 @@ impl SpaceDirectory {
         assert!(self.change.is_none(), "one change at a time");
         let mut next = self.directory.clone();
         let mut superblock = self.superblock;
-        let mut todo = Vec::new();
+        let mut steps = Vec::new();
         let tag = match change {
             MembershipChange::Create { name, backing_bytes, extents } => {
                 self.check_name(name)?;
@@ -78,9 +78,9 @@ impl SpaceDirectory {
                 put(&mut next, number, Some(volume));
                 for &extent in &extents {
                     next.owners[extent as usize] = Some(number);
-                    todo.push(Todo::Tables { tag, extent, next: 0 });
+                    steps.push(ChangeStep::Tables { tag, extent, next: 0 });
                 }
-                todo.push(Todo::Flush);
+                steps.push(ChangeStep::Flush);
                 tag
             }
             MembershipChange::Remove(tag) => {
@@ -92,7 +92,12 @@ impl SpaceDirectory {
                     .filter(|owner| **owner == Some(number))
                     .for_each(|owner| *owner = None);
                 superblock.epoch += 1;
-                todo.extend([Todo::Superblock, Todo::Flush, Todo::Superblock, Todo::Flush]);
+                steps.extend([
+                    ChangeStep::Superblock,
+                    ChangeStep::Flush,
+                    ChangeStep::Superblock,
+                    ChangeStep::Flush,
+                ]);
                 *tag
             }
             MembershipChange::Rename(tag, name) => {
@@ -103,7 +108,7 @@ impl SpaceDirectory {
                 *tag
             }
         };
-        self.change = Some(Change::new(tag, next, superblock, todo));
+        self.change = Some(ChangeUnderWay::new(tag, next, superblock, steps));
         Ok(tag)
     }
 
@@ -169,7 +174,7 @@ impl SpaceDirectory {
         let backing_bytes =
             self.directory.volumes[number as usize].as_ref().map_or(0, |one| one.backing_bytes);
         let mut found =
-            Found::new(places_per_extent, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
+            FoundPlaces::new(places_per_extent, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
         let page = FoundPage { sequence: 2, stamp: 0, is_settled: true };
         (0..extents.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
         let (contents, _, sequences) = found.into_contents(0);

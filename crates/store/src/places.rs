@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use lode_format::{
-    Buffered, ENTRIES_PER_PAGE, Entry, EntryState, Record, RecordKind, SlotNo, VolumeTag, data_checksum,
+    Buffered, ENTRIES_PER_PAGE, EntryState, Record, RecordKind, SlotNo, TableEntry, VolumeTag, data_checksum,
 };
 use lode_types::{BlockNo, Counter, planted};
 
 use crate::ages::{Ages, Era};
 use crate::circulation::Circulation;
-use crate::contents::{Content, Contents, Held};
+use crate::contents::{Content, Contents, HeldBlock};
 use crate::place::Place;
 use crate::record_buffer::RecordBuffer;
 use crate::young::Young;
@@ -168,7 +168,7 @@ impl Places {
 
     /// What a place holds.
     #[inline]
-    pub fn held(&self, place: Place) -> Held {
+    pub fn held(&self, place: Place) -> HeldBlock {
         self.contents.get(place).held
     }
 
@@ -245,7 +245,7 @@ impl Places {
         self.hold_as_of(
             place,
             version,
-            Content { held: Held { state, block, crc }, is_volatile: volatile, age: 0 },
+            Content { held: HeldBlock { state, block, crc }, is_volatile: volatile, age: 0 },
         );
         match old {
             Some(old) if planted("superseded-place-used-at-once") => self.clear(old),
@@ -298,7 +298,7 @@ impl Places {
     /// clean. Until then it stays dirty here and in the tables: a clean place may be given up and overwritten at once,
     /// and a restart that still found it dirty would miss its bytes.
     pub fn clean(&mut self, place: Place) -> u64 {
-        let Held { block, crc, .. } = self.held(place);
+        let HeldBlock { block, crc, .. } = self.held(place);
         let version = self.record(RecordKind::Clean, place, block, crc);
         if planted("clean-before-journal") {
             self.clean_unrecorded(place);
@@ -310,7 +310,7 @@ impl Places {
     /// As [`Places::clean`], where no journal can say so: for whoever looks at this run, and at no other.
     pub fn clean_unrecorded(&mut self, place: Place) {
         let content = self.contents.get(place);
-        let held = Held { state: EntryState::Clean, ..content.held };
+        let held = HeldBlock { state: EntryState::Clean, ..content.held };
         self.volatile.remove(&place);
         self.hold(place, Content { held, is_volatile: false, ..content });
     }
@@ -376,7 +376,7 @@ impl Places {
         {
             self.cleaning.pop_front();
             // As old as the record that says so, or younger: an entry that seemed older would count as superseded by it.
-            let held = Held { state: EntryState::Clean, ..self.held(place) };
+            let held = HeldBlock { state: EntryState::Clean, ..self.held(place) };
             let age = self.ages.now(place, &mut self.contents);
             self.hold(place, Content { held, is_volatile: false, age });
         }
@@ -453,7 +453,7 @@ impl Places {
     ///   on the page is below `v`. The newer copy's own version is `v` or later, and so is what stands for it on a page. So they
     ///   compare as their own versions do.
     /// - *Which came first?* Only for the order in which a scheme is told of them: eras keep it roughly.
-    pub(crate) fn page_entries(&self, page: u32) -> Vec<Entry> {
+    pub(crate) fn page_entries(&self, page: u32) -> Vec<TableEntry> {
         let (extent, within) = (page / self.pages_per_extent, page % self.pages_per_extent);
         let first = within * ENTRIES_PER_PAGE as u32;
         let last = (first + ENTRIES_PER_PAGE as u32).min(self.places_per_extent);
@@ -461,10 +461,10 @@ impl Places {
         (base + first..base + last).map(|place| self.table_entry(place)).collect()
     }
 
-    fn table_entry(&self, place: Place) -> Entry {
-        let Content { held: Held { state, block, crc }, is_volatile, age } = self.contents.get(place);
+    fn table_entry(&self, place: Place) -> TableEntry {
+        let Content { held: HeldBlock { state, block, crc }, is_volatile, age } = self.contents.get(place);
         if (is_volatile && !planted("volatile-copy-in-table")) || state == EntryState::Free {
-            return Entry::default();
+            return TableEntry::default();
         }
         let durable = self.durable_version;
         let version = match self.ages.latest_version(place, age) {
@@ -472,7 +472,7 @@ impl Places {
             _ if planted("entry-called-durable") => durable,
             _ => self.young.get(place).unwrap_or(durable),
         };
-        Entry { state, block, crc, version }
+        TableEntry { state, block, crc, version }
     }
 
     /// These table pages have to be written again.

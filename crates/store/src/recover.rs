@@ -9,14 +9,14 @@
 
 use hashbrown::{HashMap, HashSet};
 use lode_format::{
-    CacheId, DeviceLayout, ENTRIES_PER_PAGE, Entry, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE,
-    Record, RecordKind, TableView, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE, Record,
+    RecordKind, TableEntry, TableView, VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
 use crate::device::{SyncDevice, read_pages, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::found::{Found, FoundPage};
+use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::page_offset;
 use crate::spec::Distrust;
 use crate::volume::{local_place, place_offset};
@@ -35,7 +35,7 @@ const READ_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Recovered {
     /// What each place holds, every block at most once.
-    pub(crate) found: Found,
+    pub(crate) found: FoundPlaces,
     /// The highest version ever seen.
     pub(crate) version: u64,
     /// Above this version nothing is known to be durable.
@@ -49,7 +49,7 @@ pub(crate) struct Recovered {
 impl Recovered {
     /// Of a volume that is new, and has no extents yet.
     pub(crate) fn nothing(layout: &DeviceLayout, blocks: u64) -> Recovered {
-        let found = Found::new(layout.extent.slots, layout.extent.table_pages, blocks);
+        let found = FoundPlaces::new(layout.extent.slots, layout.extent.table_pages, blocks);
         Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0 }
     }
 
@@ -59,8 +59,9 @@ impl Recovered {
     }
 
     /// Places of dirty blocks that are not known to be durable.
-    pub(crate) fn tentative_dirty(&self) -> impl Iterator<Item = (u32, Entry)> {
-        let is_tentative = |entry: &Entry| entry.state == EntryState::Dirty && entry.version > self.durable;
+    pub(crate) fn tentative_dirty(&self) -> impl Iterator<Item = (u32, TableEntry)> {
+        let is_tentative =
+            |entry: &TableEntry| entry.state == EntryState::Dirty && entry.version > self.durable;
         self.found.beyond_stamps().filter(move |(_, entry)| is_tentative(entry))
     }
 
@@ -146,11 +147,14 @@ fn merge(journal: &[JournalPage], buffered: &[Record], durable: u64) -> (Vec<Rec
 }
 
 /// What the tables say, and the latest version that they speak of.
-fn read_tables(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Result<(Found, u64), StoreError> {
+fn read_tables(
+    device: &mut dyn SyncDevice,
+    source: &RecoverySource<'_>,
+) -> Result<(FoundPlaces, u64), StoreError> {
     let layout = &source.layout.extent;
     let pair_bytes = 2 * PAGE_BYTES;
     let at_once = (READ_BYTES / pair_bytes).min(layout.table_pages as usize);
-    let mut tables = Found::new(layout.slots, layout.table_pages, source.blocks);
+    let mut tables = FoundPlaces::new(layout.slots, layout.table_pages, source.blocks);
     let (mut bytes, mut latest) = (vec![0; at_once * pair_bytes], 0);
     for (ordinal, &extent) in source.extents.iter().enumerate() {
         tables.insert_extent(ordinal, FoundPage { sequence: 0, stamp: 0, is_settled: false });
@@ -171,7 +175,7 @@ fn read_tables(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resu
 
 /// Takes what a page says from the newer one of its readable copies. Gives the latest version that it speaks of.
 fn take_page(
-    tables: &mut Found,
+    tables: &mut FoundPlaces,
     source: &RecoverySource<'_>,
     ordinal: usize,
     page: u32,
@@ -214,8 +218,8 @@ fn take_page(
 fn say_the_same(one: &TableView<'_>, other: &TableView<'_>) -> bool {
     let stamp = one.stamp.min(other.stamp);
     let is_same = |at| {
-        let (a, b): (Entry, Entry) = (one.entry(at), other.entry(at));
-        Entry { version: 0, ..a } == Entry { version: 0, ..b } && a.version.max(b.version) <= stamp
+        let (a, b): (TableEntry, TableEntry) = (one.entry(at), other.entry(at));
+        TableEntry { version: 0, ..a } == TableEntry { version: 0, ..b } && a.version.max(b.version) <= stamp
     };
     (one.is_empty() && other.is_empty()) || (0..ENTRIES_PER_PAGE).all(is_same)
 }
@@ -312,7 +316,7 @@ struct Replay<'a> {
 impl Replay<'_> {
     /// Whether the bytes of an entry that is not known to be durable are there. Those of a clean copy are on the backing
     /// disk as well: one that cannot be read is not needed.
-    fn is_there(&mut self, place: u32, entry: &Entry) -> bool {
+    fn is_there(&mut self, place: u32, entry: &TableEntry) -> bool {
         match look_for(self.device, &self.source, place, entry) {
             Evidence::There => true,
             Evidence::NotThere => planted("record-believed-unseen"),
@@ -326,18 +330,18 @@ impl Replay<'_> {
     }
 
     /// Frees entries that are not known to be durable and whose bytes are not there.
-    fn check_tentative(&mut self, tables: &mut Found) {
+    fn check_tentative(&mut self, tables: &mut FoundPlaces) {
         let known = self.durable.max(self.kept);
-        let is_tentative = |(_, entry): &(u32, Entry)| entry.version > known;
-        let tentative: Vec<(u32, Entry)> = tables.beyond_stamps().filter(is_tentative).collect();
+        let is_tentative = |(_, entry): &(u32, TableEntry)| entry.version > known;
+        let tentative: Vec<(u32, TableEntry)> = tables.beyond_stamps().filter(is_tentative).collect();
         for (place, entry) in tentative {
             if !self.is_there(place, &entry) {
-                tables.set(place, Entry::default());
+                tables.set(place, TableEntry::default());
             }
         }
     }
 
-    fn apply(&mut self, tables: &mut Found, record: &Record) -> Result<(), StoreError> {
+    fn apply(&mut self, tables: &mut FoundPlaces, record: &Record) -> Result<(), StoreError> {
         let layout = &self.source.layout;
         let place = local_place(layout, self.source.extents, record.slot).ok_or_else(|| {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
@@ -347,7 +351,7 @@ impl Replay<'_> {
             RecordKind::Dirty => EntryState::Dirty,
             RecordKind::Free => EntryState::Free,
         };
-        let entry = Entry { state, block: record.block, version: record.version, crc: record.crc };
+        let entry = TableEntry { state, block: record.block, version: record.version, crc: record.crc };
         let known = record.version <= tables.stamp(place);
         let is_certain = record.version <= self.durable.max(self.kept);
         let is_there = state == EntryState::Free || known || is_certain || self.is_there(place, &entry);
@@ -362,14 +366,19 @@ impl Replay<'_> {
             *at = record.version.max(*at);
         }
         if is_there && !known && record.version > tables.entry(place).version {
-            tables.set(place, if state == EntryState::Free { Entry::default() } else { entry });
+            tables.set(place, if state == EntryState::Free { TableEntry::default() } else { entry });
         }
         Ok(())
     }
 }
 
 /// Reads a place, and compares what is there with what the entry says.
-fn look_for(device: &mut dyn SyncDevice, source: &RecoverySource<'_>, place: u32, entry: &Entry) -> Evidence {
+fn look_for(
+    device: &mut dyn SyncDevice,
+    source: &RecoverySource<'_>,
+    place: u32,
+    entry: &TableEntry,
+) -> Evidence {
     let layout = &source.layout;
     let offset = place_offset(layout, source.extents, place);
     let mut buf = vec![0; layout.extent.block.bytes() as usize];

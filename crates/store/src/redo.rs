@@ -1,7 +1,8 @@
 //! The redo log of a volume with ordered write-back, as a start or an operator's command sees it: making one, and bringing the
 //! group that it holds to the backing disk. Applying one again changes nothing, so that it may be cut short anywhere.
 //!
-//! It must not know the cache: the log and the disk are all there is when every SSD is lost.
+//! It must not know the cache: the log and the disk are all there is when every SSD is lost. Nothing else in this crate writes to
+//! a backing disk.
 
 use lode_format::{
     PAGE_BYTES, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage, Wrong, data_checksum,

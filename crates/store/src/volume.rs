@@ -68,9 +68,9 @@ pub enum Output {
     },
 }
 
-/// What came of a write or flush.
+/// What the end of a write or flush of metadata means to those who wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum MetadataOutcome {
     /// Nothing that anybody waits for.
     None,
     /// More outlives the process than before, see [`VolumeStore::kept_version`].
@@ -208,17 +208,17 @@ impl VolumeStore {
 
     /// What was wanted is done, without an error. After an error nothing more is to be told: no version will be durable
     /// any more, see [`Places::note_journal_failed`].
-    pub fn done(&mut self, what: Metadata) -> Progress {
+    pub fn done(&mut self, what: Metadata) -> MetadataOutcome {
         match what {
             Metadata::JournalPage => self.journal_page_written(),
             Metadata::NewTablePage | Metadata::ShareFlush => {
                 self.change_advanced(what);
-                Progress::None
+                MetadataOutcome::None
             }
-            Metadata::JournalFlush => Progress::Durable(self.committed()),
+            Metadata::JournalFlush => MetadataOutcome::Durable(self.committed()),
             Metadata::TablePage => {
                 self.table_page_written();
-                Progress::None
+                MetadataOutcome::None
             }
         }
     }
@@ -233,16 +233,16 @@ impl VolumeStore {
         self.places.kept_version(self.journal.written_version())
     }
 
-    fn journal_page_written(&mut self) -> Progress {
+    fn journal_page_written(&mut self) -> MetadataOutcome {
         match self.journal.page_written() {
-            Written::Some => return Progress::None,
+            Written::Some => return MetadataOutcome::None,
             Written::AllToFlush if planted("commit-without-flush") => {
-                return Progress::Durable(self.committed());
+                return MetadataOutcome::Durable(self.committed());
             }
             Written::AllToFlush => self.flush(),
             Written::All => {}
         }
-        Progress::Kept
+        MetadataOutcome::Kept
     }
 
     /// All pages of the commit are written: flush them, and whatever a checkpoint has written.

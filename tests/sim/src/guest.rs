@@ -2,21 +2,23 @@
 
 mod meanwhile;
 mod order;
+mod ticks;
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest, WaitedFor};
+use lode_history::History;
 use lode_policy::{CounterReport, Counters};
 use lode_store::StoreError;
 use lode_types::Rng;
 
-use crate::history::History;
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Expected, Model, SECTOR};
 use crate::run::{Crash, Plan, RunCounts};
 use crate::world::World;
 use meanwhile::meanwhile;
+use ticks::Ticks;
 
 /// A guest's request on its way.
 #[derive(Debug)]
@@ -80,7 +82,8 @@ pub(crate) struct Guest {
     /// Writes go past the SSD, and nothing was dirty since.
     nothing_dirty: bool,
     /// Where the backing disk is written in the order of the guest's flushes and nothing goes past the SSD.
-    history: Option<History>,
+    history: Option<History<Change>>,
+    ticks: Ticks,
     pub(crate) tally: RunCounts,
 }
 
@@ -99,6 +102,7 @@ impl Guest {
             clock_ns: 0,
             nothing_dirty: false,
             history: Guest::history(plan),
+            ticks: Ticks::default(),
             tally: RunCounts::default(),
         }
     }
@@ -533,9 +537,7 @@ impl Guest {
         event.result.map_err(|error| format!("a read after a crash failed: {error:?}"))?;
         for (sector, bytes) in sectors.zip(in_sectors(&event)) {
             self.model.settle(sector, bytes)?;
-            if let Some(history) = &mut self.history {
-                history.found(sector, bytes);
-            }
+            self.found(sector, bytes);
             self.tally.sectors_checked += 1;
         }
         Ok(())

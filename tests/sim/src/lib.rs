@@ -46,7 +46,6 @@ mod attack;
 mod direct;
 mod disk;
 mod guest;
-mod history;
 mod machine;
 mod membership;
 mod memory;

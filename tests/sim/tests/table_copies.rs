@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lode_format::{CacheId, DeviceLayout};
 use lode_sim::SimDisk;
-use lode_store::{Metadata, Output, Place, Progress, Store, VolumeSpec, VolumeStore};
+use lode_store::{Metadata, MetadataOutcome, Output, Place, Store, VolumeSpec, VolumeStore};
 use lode_types::{BlockSize, Rng};
 
 /// A command under way. A flush covers the writes that had ended when it was sent.
@@ -112,8 +112,8 @@ impl Work {
                 what
             }
         };
-        let progress = self.store.done(what);
-        if let Progress::Durable(version) = progress {
+        let outcome = self.store.done(what);
+        if let MetadataOutcome::Durable(version) = outcome {
             assert!(version <= self.store.places().version());
         }
         self.take_outputs();

@@ -1,7 +1,7 @@
 //! Carries what the volume's store wants written to the SSD, and what is durable there to those that wait for it. It must not know
 //! what records say.
 
-use lode_store::{Metadata, Output, Progress, VolumeStore};
+use lode_store::{Metadata, MetadataOutcome, Output, VolumeStore};
 use lode_types::planted;
 
 use super::Engine;
@@ -30,15 +30,15 @@ impl Engine {
     /// A write or flush of the volume store is done.
     pub(super) fn metadata_written(&mut self, what: Metadata) {
         let Some(store) = self.levels.store_mut() else { return };
-        let progress = store.done(what);
+        let outcome = store.done(what);
         carry_out(store, &mut self.io);
-        match progress {
-            Progress::None => {}
-            Progress::Kept => {
+        match outcome {
+            MetadataOutcome::None => {}
+            MetadataOutcome::Kept => {
                 let now = self.durability();
                 self.requests.release_kept(&now);
             }
-            Progress::Durable(version) => self.journal_durable(version),
+            MetadataOutcome::Durable(version) => self.journal_durable(version),
         }
     }
 

@@ -4,8 +4,8 @@
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
 use lode_types::{BlockSize, MediaError, planted};
 
-use super::members::{Pair, erase_label, write_label};
-use super::{MEMBERS, other};
+use super::labels::{Pair, erase_label, write_label};
+use super::member::{MEMBERS, other};
 use crate::device::{SyncDevice, flush, write};
 use crate::error::StoreError;
 use crate::store::Store;

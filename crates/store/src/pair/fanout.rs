@@ -9,7 +9,7 @@ use lode_format::{PairLabel, VolumeTag, data_checksum};
 use lode_types::{BlockNo, Buf, Bufs, CommandKind, Counter, MediaError, planted};
 use smallvec::SmallVec;
 
-use super::{MEMBERS, other};
+use super::member::{MEMBERS, other};
 
 /// Neighbours are read from the same member: so many bytes from one, as many from the other.
 const STRIPE_BYTES: u64 = 1 << 20;

@@ -10,23 +10,15 @@
 mod device;
 mod fanout;
 mod followers;
-mod members;
+mod labels;
+mod member;
 mod resilver;
 mod volume;
 
 pub use device::PairDevice;
 pub use fanout::{Fanout, Leg, PairEnd, PairHealth, PairRead};
 pub use followers::{Followed, Followers};
-pub use members::{Pair, erase_label, probe_pair, write_label};
+pub use labels::{Pair, erase_label, probe_pair, write_label};
+pub use member::MEMBERS;
 pub use resilver::{Resilver, read_part, write_part};
 pub use volume::{DeviceChange, PairCommand, PairVolume, bytes_of};
-
-use lode_format::PairLabel;
-
-/// SSDs of a pair.
-pub const MEMBERS: usize = PairLabel::MEMBERS;
-
-/// The member that is not this one.
-pub(crate) fn other(member: usize) -> usize {
-    1 - member
-}

@@ -8,9 +8,10 @@ use hashbrown::HashMap;
 use lode_format::VolumeTag;
 use lode_types::{Bufs, CommandKind, Counter, MediaError};
 
+use super::fanout::{Fanout, Leg, PairEnd, PairHealth, PairRead};
 use super::followers::Followed;
+use super::member::MEMBERS;
 use super::resilver::Resilver;
-use super::{Fanout, Leg, MEMBERS, PairEnd, PairHealth, PairRead};
 
 /// A command to the pair.
 #[derive(Debug)]

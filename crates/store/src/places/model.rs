@@ -53,7 +53,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// A place of the plain list.
 #[derive(Clone, Copy, Debug, Default)]
 struct Plain {
-    entry: Entry,
+    entry: TableEntry,
     volatile: bool,
 }
 
@@ -123,7 +123,7 @@ impl Model {
         let version = self.places.version();
         let state = if dirty { EntryState::Dirty } else { EntryState::Clean };
         assert_eq!(self.plain[place as usize].entry.state, EntryState::Free);
-        self.plain[place as usize] = Plain { entry: Entry { state, block, version, crc }, volatile };
+        self.plain[place as usize] = Plain { entry: TableEntry { state, block, version, crc }, volatile };
         self.at.insert(block, place);
         if volatile {
             self.volatile.push((place, version));
@@ -153,7 +153,7 @@ impl Model {
                 self.at.remove(&block);
             }
             Step::Clean { block } => {
-                if let Some((place, Plain { entry: Entry { state: EntryState::Dirty, .. }, .. })) =
+                if let Some((place, Plain { entry: TableEntry { state: EntryState::Dirty, .. }, .. })) =
                     self.settled(block)
                 {
                     let version = self.places.clean(place);
@@ -180,7 +180,7 @@ impl Model {
                     *plain = match state {
                         EntryState::Free => Plain::default(),
                         state => {
-                            Plain { entry: Entry { state, version: at, ..plain.entry }, volatile: false }
+                            Plain { entry: TableEntry { state, version: at, ..plain.entry }, volatile: false }
                         }
                     };
                 }
@@ -200,10 +200,10 @@ impl Model {
             for (place, written) in (first..).zip(self.places.page_entries(page)) {
                 let Plain { entry, volatile } = self.plain[place as usize];
                 if volatile || entry.state == EntryState::Free {
-                    assert_eq!(written, Entry::default());
+                    assert_eq!(written, TableEntry::default());
                     continue;
                 }
-                assert_eq!(Entry { version: entry.version, ..written }, entry);
+                assert_eq!(TableEntry { version: entry.version, ..written }, entry);
                 if entry.version > self.durable {
                     assert_eq!(written.version, entry.version, "what is checked against its bytes");
                 }
@@ -216,12 +216,12 @@ impl Model {
     fn check(&self) {
         let era = self.places.era_of(self.marked);
         for (place, &Plain { entry, volatile }) in (0..).zip(&self.plain) {
-            let Entry { state, block, version, crc } = entry;
+            let TableEntry { state, block, version, crc } = entry;
             if state == EntryState::Free {
-                assert_eq!(self.places.held(place), Held::default());
+                assert_eq!(self.places.held(place), HeldBlock::default());
                 continue;
             }
-            assert_eq!(self.places.held(place), Held { state, block, crc });
+            assert_eq!(self.places.held(place), HeldBlock { state, block, crc });
             assert_eq!(self.places.is_volatile(place), volatile);
             let recorded_at = self.places.recorded_at(place);
             assert!(recorded_at == version || (version <= self.durable && recorded_at <= self.durable));

@@ -43,7 +43,7 @@ fn a_cleaned_place_is_dirty_until_the_journal_knows() {
     places.take_changed_pages();
     assert_eq!(places.take_changed_pages(), [] as [u32; 0]);
     places.durable(version);
-    assert_eq!(places.held(place), Held { state: EntryState::Clean, block: 7, crc: 99 });
+    assert_eq!(places.held(place), HeldBlock { state: EntryState::Clean, block: 7, crc: 99 });
     assert_eq!(places.page_entries(0)[place as usize].version, version);
     assert_eq!((places.dirty(), places.take_changed_pages()), (0, vec![0]));
 }

@@ -1,12 +1,13 @@
 //! What a guest knows of a backing disk that is written in the order of its flushes (guarantee 11).
 
+use std::fmt;
 use std::ops::Range;
 
+use lode_history::{Content, History};
 use lode_types::Rng;
 
 use super::Guest;
-use crate::history::History;
-use crate::model::{Change, SECTOR};
+use crate::model::{Change, Model, SECTOR};
 use crate::run::Plan;
 use crate::world::World;
 
@@ -15,22 +16,48 @@ const MOST_WRITES_OF_A_REDO: u64 = 80;
 /// In how many of a hundred steps the backing disk alone is looked at.
 const LOOKS_AT_ORDER: u64 = 2;
 
+/// The bytes of a sector.
+struct Sector<'a>(&'a [u8]);
+
+impl Content for Sector<'_> {
+    type Change = Change;
+
+    fn may_follow(&self, sector: usize, write: u32, change: Change) -> bool {
+        Model::is_content(write, change, sector, self.0)
+    }
+
+    fn is_certain_after(change: Change) -> bool {
+        change != Change::Trim
+    }
+
+    fn as_change(&self) -> (u32, Change) {
+        Model::named(self.0)
+    }
+}
+
+impl fmt::Debug for Sector<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_change().fmt(f)
+    }
+}
+
 impl Guest {
-    pub(super) fn history(plan: &Plan) -> Option<History> {
+    pub(super) fn history(plan: &Plan) -> Option<History<Change>> {
         let are_ordered = plan.machines.iter().all(|machine| machine.config.ordered.is_some());
         let sectors = plan.machines[0].config.volume_bytes as usize / SECTOR;
-        (are_ordered && plan.write_arounds == 0).then(|| History::new(sectors))
+        (are_ordered && plan.write_arounds == 0).then(|| History::new(sectors, Change::Zero))
     }
 
     /// Guarantee 11: the backing disk with its redo log is a state of before, no older than is told. With `cut` as the power
     /// fails now, without as it just has.
     pub(super) fn check_order(&mut self, world: &World, cut: Option<&mut Rng>) -> Result<(), String> {
-        let Some(history) = &mut self.history else { return Ok(()) };
-        history.note_ticks(world.ticks());
+        let Some(history) = &self.history else { return Ok(()) };
+        self.ticks.note(world.ticks(), history.now());
         let behind = world.engine().behind().ok_or("the engine does not say how far the disk is behind")?;
-        let earliest = if behind.is_of_before_start { 0 } else { history.moment_before(behind.ticks) };
+        let earliest = if behind.is_of_before_start { 0 } else { self.ticks.moment_before(behind.ticks) };
         let image = world.disk_alone(cut)?;
-        let checked = history.check(&image, earliest);
+        let sectors: Vec<_> = image.chunks(SECTOR).map(Sector).collect();
+        let checked = history.check(&sectors, earliest);
         checked.map_err(|error| format!("the backing disk alone: {error}; it was {behind:?}"))?;
         self.tally.in_order += 1;
         Ok(())
@@ -64,19 +91,24 @@ impl Guest {
         self.model.crash();
         for (sector, bytes) in image.chunks(SECTOR).enumerate() {
             self.model.replace(sector, bytes);
-            if let Some(history) = &mut self.history {
-                history.found(sector, bytes);
-            }
+            self.found(sector, bytes);
         }
         Ok(())
     }
 
     /// Now and then the power could fail, and the SSD with it.
     pub(super) fn look_at_order(&mut self, world: &World, rng: &mut Rng) -> Result<(), String> {
-        if let Some(history) = &mut self.history {
-            history.note_ticks(world.ticks());
+        if let Some(history) = &self.history {
+            self.ticks.note(world.ticks(), history.now());
         }
         if rng.chance(LOOKS_AT_ORDER) { self.check_order(world, Some(rng)) } else { Ok(()) }
+    }
+
+    /// A sector was found to hold this after a crash, and does so from now on.
+    pub(super) fn found(&mut self, sector: usize, bytes: &[u8]) {
+        if let Some(history) = &mut self.history {
+            history.found(sector, &Sector(bytes), true);
+        }
     }
 
     /// A change of these sectors is about to be asked for. Its number.

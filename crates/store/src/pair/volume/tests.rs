@@ -1,6 +1,7 @@
 use lode_types::{Buf, Rng};
 
-use super::super::{Followers, other};
+use super::super::followers::Followers;
+use super::super::member::other;
 use super::*;
 
 const TAG: VolumeTag = VolumeTag(5);

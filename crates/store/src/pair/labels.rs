@@ -4,7 +4,7 @@
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel};
 use lode_types::planted;
 
-use super::{MEMBERS, other};
+use super::member::{MEMBERS, other};
 use crate::device::{SyncDevice, flush, read, write};
 use crate::error::{StoreError, StoreErrorKind};
 

@@ -1,5 +1,5 @@
-//! What is done to one daemon: it is started on what it finds, everything is read and compared, guests ask, and it ends. It
-//! must not know what becomes of the log.
+//! What is done with the daemon of a host: it is started on what it finds, everything is read and compared, guests ask, and it
+//! ends. It must not know what becomes of the log.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -44,8 +44,8 @@ struct OrderedStatus {
 /// What was found to be against the guarantees.
 pub type Complaints = Vec<String>;
 
-/// What a daemon is used for.
-pub struct Life<'a> {
+/// Who starts and ends the daemon of a host, has guests ask it and compares what it answers.
+pub struct Operator<'a> {
     /// The host.
     pub host: &'a Host,
     /// What it is.
@@ -63,7 +63,7 @@ pub enum End {
     Killed,
 }
 
-impl<'a> Life<'a> {
+impl<'a> Operator<'a> {
     fn disks(&self, nothing_fails: bool, habits: Habits) -> Vec<Disk<'a>> {
         let sizes = self.plan.vms.iter().map(|vm| vm.disk_bytes / SECTOR_BYTES);
         let disks =
