@@ -48,7 +48,8 @@ pub(crate) fn open(path: &Path) -> Result<InputStream, TraceError> {
             io::ErrorKind::NotFound if is_pattern => "no file matches this pattern",
             _ => "check its path and rights",
         };
-        TraceError::new(ErrorKind::Io, path, format!("Cannot open the trace: {error}; {help}")).caused_by(error)
+        TraceError::new(ErrorKind::Io, path, format!("Cannot open the trace: {error}; {help}"))
+            .caused_by(error)
     };
     let file = File::open(path).map_err(failed)?;
     let facts = file.metadata().map_err(failed)?;

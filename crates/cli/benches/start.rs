@@ -1,0 +1,228 @@
+//! How long `lode serve` takes from its start to the first read that it answers, by the size of the SSD: for a volume that is new, for one
+//! whose tables hold nothing, and for one whose tables are full with a quarter of its blocks dirty. Each start but the first follows
+//! a kill. The files are sparse: tables exist, data does not.
+//!
+//! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use lode_draw::{Axis, LineChart, Series, Shape, Style, Unit};
+use lode_format::{EntryState, TableEntry, TablePage};
+use lode_nbd::{Command as NbdCommand, CommandFlags, Request};
+use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission};
+use lode_store::{StoreView, SyncDevice};
+use lode_types::{BlockSize, MediaError, mix};
+
+const LODE: &str = env!("CARGO_BIN_EXE_lode");
+/// Longer than any start that is measured.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How large the disk is beside the SSD.
+const DISK_PER_SSD: u64 = 4;
+const STAMP: u64 = 1 << 40;
+const STATES: [&str; 3] = ["new", "empty tables", "full tables"];
+
+/// A file as the store reads it.
+struct Device(File);
+
+impl SyncDevice for Device {
+    fn size_bytes(&self) -> u64 {
+        self.0.metadata().expect("it is open").len()
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.0.read_exact_at(buf, offset_bytes).map_err(|_| MediaError::Io)
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.0.write_all_at(bytes, offset_bytes).map_err(|_| MediaError::Io)
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        self.0.sync_data().map_err(|_| MediaError::Io)
+    }
+}
+
+/// A daemon that is killed when it is not needed any more.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+/// A host with one VM, in a folder of its own.
+struct Site {
+    folder: tempfile::TempDir,
+    ssd_bytes: u64,
+}
+
+impl Site {
+    fn new(gib: u64) -> Site {
+        let site = Site { folder: tempfile::tempdir().expect("a folder"), ssd_bytes: gib << 30 };
+        let sparse = |name: &str, bytes| File::create(site.path(name)).and_then(|file| file.set_len(bytes));
+        sparse("ssd", site.ssd_bytes).expect("room for a sparse file");
+        sparse("disk", site.ssd_bytes * DISK_PER_SSD).expect("room for a sparse file");
+        let done = Command::new(LODE).arg("format").arg(site.path("ssd")).output().expect("lode runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let folder = site.folder.path().display();
+        // The rest is what the SSD keeps for itself, and the reserve of the share.
+        let share_mib = (gib << 10) * 9 / 10;
+        let config = format!(
+            "name = \"start\"\nshm_dir = \"none\"\nstate_dir = \"{folder}\"\n[ssd]\npath = \"{folder}/ssd\"\n[[vm]]\nname = \"vm\"\n\
+             backing = {{ path = \"{folder}/disk\" }}\nscheme = \"lru\"\nssd = \"{share_mib}MiB\"\n\
+             listen = [\"unix:{folder}/socket\"]\n"
+        );
+        std::fs::write(site.path("config.toml"), config).expect("a folder that can be written to");
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Seconds from the start of a daemon to the first read that it answers. It is killed then.
+    fn start(&self) -> f64 {
+        let began = Instant::now();
+        let log = File::create(self.path("log")).expect("a folder that can be written to");
+        let mut command = Command::new(LODE);
+        let serve = command.arg("serve").arg(self.path("config.toml")).stderr(Stdio::from(log));
+        let mut daemon = Killed(serve.spawn().expect("lode runs"));
+        let stream = wait_for(&self.path("socket"), &mut daemon.0, &self.path("log"));
+        read_block(stream, self.last_block() * BlockSize::KIB_4.bytes());
+        began.elapsed().as_secs_f64()
+    }
+
+    /// The disk's last block, which the SSD never holds.
+    fn last_block(&self) -> u64 {
+        self.ssd_bytes * DISK_PER_SSD / BlockSize::KIB_4.bytes() - 1
+    }
+
+    /// Each place holds another block, and versions are scattered.
+    fn fill_tables(&self) {
+        let file =
+            OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");
+        let mut device = Device(file);
+        let view = StoreView::read(&mut device).expect("it was served");
+        let layout = view.superblock().layout().expect("it was served");
+        let tag = view.volumes().next().expect("it was served").tag;
+        for extent in 0..layout.extents {
+            for page in 0..layout.extent.table_pages {
+                for copy in 0..2 {
+                    let mut table = TablePage::empty(tag, extent, page, 2 + u64::from(copy));
+                    table.stamp = STAMP;
+                    let first = page * lode_format::ENTRIES_PER_PAGE as u32;
+                    for (entry, within) in table.entries.iter_mut().zip(first..layout.extent.slots) {
+                        let number = u64::from(extent) * u64::from(layout.extent.slots) + u64::from(within);
+                        let block = number.wrapping_mul(0x9e37_79b1) % self.last_block();
+                        let state =
+                            if number.is_multiple_of(4) { EntryState::Dirty } else { EntryState::Clean };
+                        *entry =
+                            TableEntry { state, block, version: mix(number) % STAMP, crc: number as u32 };
+                    }
+                    let at = layout.extent_start(extent) + layout.extent.table_page(page, copy);
+                    let page = table.encode(view.superblock().cache);
+                    device.write(at, &page[..]).expect("room for tables");
+                }
+            }
+        }
+        device.flush().expect("a file");
+    }
+}
+
+/// A connection, as soon as something listens there.
+fn wait_for(socket: &Path, daemon: &mut Child, log: &Path) -> UnixStream {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Ok(stream) = UnixStream::connect(socket) {
+            return stream;
+        }
+        let has_ended = daemon.try_wait().expect("a child").is_some();
+        let said = || std::fs::read_to_string(log).unwrap_or_default();
+        assert!(!has_ended && Instant::now() < deadline, "it does not serve: {}", said());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Has the daemon answer a read of a block.
+fn read_block(mut stream: UnixStream, offset_bytes: u64) {
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let (mut input, mut output, mut received) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
+    let mut more = |stream: &mut UnixStream, input: &mut Vec<u8>| {
+        let length = stream.read(&mut received).expect("an answer");
+        assert!(length > 0, "the daemon hung up");
+        input.extend_from_slice(&received[..length]);
+    };
+    let mut handshake = ClientHandshake::go("vm", true).expect("a name");
+    let export = loop {
+        more(&mut stream, &mut input);
+        let (used, progress) = handshake.advance(&input, &mut output).expect("NBD");
+        input.drain(..used);
+        stream.write_all(&output).expect("it reads");
+        output.clear();
+        if let ClientProgress::Done(export) = progress {
+            break export;
+        }
+    };
+    let mut transmission = ClientTransmission::new(&export);
+    let (command, flags) = (NbdCommand::Read, CommandFlags::NONE);
+    let request = Request { cookie: 1, offset_bytes, length_bytes: 4096, command, flags };
+    transmission.submit(&request, &mut output).expect("one request");
+    stream.write_all(&output).expect("it reads");
+    loop {
+        let (used, event) = transmission.advance(&input).expect("NBD");
+        match event {
+            Some(ClientEvent::Done { .. }) => return,
+            Some(ClientEvent::Failed { error, .. }) => panic!("the read failed: {error:?}"),
+            Some(_) => drop(input.drain(..used)),
+            None => {
+                input.drain(..used);
+                more(&mut stream, &mut input);
+            }
+        }
+    }
+}
+
+fn draw(times: &[(f64, [f64; 3])], path: &str) {
+    let mut chart = LineChart::new(
+        "From start to the first read answered",
+        "Seconds that a daemon takes, by the size of its SSD, for three states of the tables there.",
+        Axis::log("SSD", Unit::Bytes),
+        Axis::log("Time", Unit::Microseconds),
+    );
+    for (state, name) in STATES.iter().enumerate() {
+        let points = times.iter().map(|(bytes, seconds)| (*bytes, seconds[state] * 1e6)).collect();
+        chart.series.push(Series::new(*name, Shape::Lines, points));
+    }
+    let svg = chart.svg(&Style::one_column()).expect("numbers that can be drawn");
+    std::fs::write(path, svg).unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let svg = arguments.iter().position(|word| word == "--svg").and_then(|at| arguments.get(at + 1));
+    let mut sizes: Vec<u64> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
+    if sizes.is_empty() {
+        sizes = vec![1, 4, 16];
+    }
+    println!("{:>8} {:>10} {:>14} {:>13}", "SSD, GiB", STATES[0], STATES[1], STATES[2]);
+    let mut times = Vec::new();
+    for gib in sizes {
+        let site = Site::new(gib);
+        let [new, empty] = [site.start(), site.start()];
+        site.fill_tables();
+        let seconds = [new, empty, site.start()];
+        println!("{gib:>8} {:>8.2} s {:>12.2} s {:>11.2} s", seconds[0], seconds[1], seconds[2]);
+        times.push(((gib << 30) as f64, seconds));
+    }
+    if let Some(path) = svg {
+        draw(&times, path);
+    }
+}
