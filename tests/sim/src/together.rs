@@ -42,7 +42,7 @@ pub(crate) struct Volume {
     /// It is served, and was not taken off the SSD.
     pub(crate) is_here: bool,
     pub(crate) tag: Option<VolumeTag>,
-    /// The name under which the directory knows it, and the one that it is getting.
+    /// The name under which the directory knows it, and another one that it may have: one that it is getting, or had before.
     pub(crate) name: String,
     pub(crate) new_name: Option<String>,
 }
@@ -244,10 +244,10 @@ impl Host<'_> {
     fn find_names(&mut self, view: &StoreView) {
         self.doing = None;
         for volume in &mut self.volumes {
-            if let Some(name) = volume.new_name.take()
-                && view.volumes().any(|found| found.name == name)
+            if let Some(other) = &mut volume.new_name
+                && view.volumes().any(|found| found.name == *other)
             {
-                volume.name = name;
+                std::mem::swap(&mut volume.name, other);
             }
         }
     }
@@ -268,6 +268,8 @@ impl Host<'_> {
             volume.world.offer_records(&mut view, &machine.name);
         }
         let mut store = Store::begin(&mut self.ssd, view)?;
+        // What was found is durable from here on: until then a power cut could have the other name come back.
+        self.volumes.iter_mut().for_each(|volume| volume.new_name = None);
         for (spec, plan) in specs.iter_mut().zip(self.plans) {
             spec.spare_places = match plan.most_spare_places {
                 0 => 0,
