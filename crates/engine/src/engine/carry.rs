@@ -42,7 +42,8 @@ impl Engine {
             writes_back: self.health.writes_back(),
             is_ordered: self.ordered.is_some() && !planted("evicted-past-groups"),
             is_dirty: self.levels.is_dirty(flight.copy()),
-            gathers: self.ordered.as_ref().is_some_and(|ordered| ordered.gathers(block)),
+            is_owed: self.ordered.as_ref().is_some_and(|ordered| ordered.is_owed(block))
+                && !planted("rewritten-block-is-clean"),
             is_recorded: flight.copy().place().is_some_and(is_recorded),
             may_come_back: flight.stage() == Stage::GivenUp
                 && store.is_some_and(|store| store.places().may_come_back(block)),

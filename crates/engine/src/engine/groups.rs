@@ -27,7 +27,12 @@ impl Engine {
     /// was written before is on its way. Where nothing is written back, because nothing can be, nobody waits for it.
     pub(super) fn groups_hold_writes(&self) -> bool {
         let Some(ordered) = &self.ordered else { return false };
-        ordered.holds_writes(self.writes_around) && self.health.is_well() && !self.is_stuck()
+        ordered.holds_writes(self.writes_around) && self.health.is_well() && !self.is_without_hope()
+    }
+
+    /// Whether a write that finds no room would wait in vain.
+    fn is_without_hope(&self) -> bool {
+        self.is_stuck() && !self.ordered.as_ref().is_some_and(Ordered::is_settling)
     }
 
     /// Whether trims and zeroings have to wait: each comes behind a group of its own.
@@ -60,9 +65,9 @@ impl Engine {
             AccessKind::WriteThrough { merge } => AccessKind::WriteBack { merge },
             AccessKind::WriteBack { .. } => decided,
         };
-        let is_stuck = self.is_stuck();
+        let is_without_hope = self.is_without_hope();
         let Some(ordered) = &mut self.ordered else { return (decided, wants) };
-        match ordered.gather(block, self.writes_around, is_stuck) {
+        match ordered.gather(block, self.writes_around, is_without_hope) {
             Gathered::Past => (decided, wants),
             Gathered::Taken => (kind, Reserved { place: true, ..wants }),
             // Without room, and without hope for some, the write fails.

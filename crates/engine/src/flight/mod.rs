@@ -9,7 +9,7 @@
 //!
 //! | stage | input | what follows |
 //! |---|---|---|
-//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction from the SSD, and repair of a lost copy: with a dirty copy a write-back, which is left out where the disk is written in groups, else the copy goes. Eviction from DRAM or the read SSD: the copy there goes unless it stands in for the SSD's. Cleaning: with a dirty copy a write-back, else over, and the copy stays. Capture: over without a dirty copy; the frame's bytes at once, else `Read`. Settle: with a dirty copy that does not gather again `Gate(WrittenBack)`, else over. Copy, move: `Turn`. Scrub: `Read` of a whole copy, else over. Hold: `Held` |
+//! | `Start` | `Proceed` | nothing queued: the flight is over. An older write is still on its way to the disk, and this would meet it: `Late`. Read: from DRAM at once, else `Read`. Write: fails without a place or after a failure; an older dirty copy is written back first; the rest of a partial block is read (`Read`), of a write past the SSD only where it cuts a sector, else `Merged`. Eviction from the SSD, and repair of a lost copy: with a dirty copy a write-back, which is left out where the disk is written in groups, else the copy goes. Eviction from DRAM or the read SSD: the copy there goes unless it stands in for the SSD's. Cleaning: with a dirty copy a write-back, else over, and the copy stays. Capture: over without a dirty copy; the frame's bytes at once, else `Read`. Settle: with a dirty copy that the disk is not owed again `Gate(WrittenBack)`, else over. Copy, move: `Turn`. Scrub: `Read` of a whole copy, else over. Hold: `Held` |
 //! | `Read` | `Read` | intact: a read is answered, and what it fills is written (`WriteSsd`); a write is `Merged`; a copy waits for a place (`Place`). Not intact: that copy goes, or is lost, and the next one is read. A capture has its bytes. A scrub is over; a clean copy that went is made again by a copy |
 //! | `Merged` | `Proceed` | write-back: `WriteSsd`. Others fail after a failure, and else give up what the disk is about to make stale: `GivenUp` |
 //! | `GivenUp` | `Proceed` | an older copy could come back: `Gate(DiskWrite)`, else `WriteBacking` |
@@ -241,8 +241,8 @@ pub(crate) struct Facts {
     pub(crate) is_ordered: bool,
     /// The copy on the SSD is newer than the backing disk.
     pub(crate) is_dirty: bool,
-    /// It belongs to the next group, although one with it may be on the disk.
-    pub(crate) gathers: bool,
+    /// The disk is to get it with a group, although it may have got it with an earlier one.
+    pub(crate) is_owed: bool,
     /// The journal durably knows the copy on the SSD.
     pub(crate) is_recorded: bool,
     /// After a restart, an older copy could be found on the SSD.

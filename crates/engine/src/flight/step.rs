@@ -120,7 +120,7 @@ impl Flight {
                 Next::only(Act::AwaitTurn)
             }
             Some(BlockOp::Capture) => self.capture(facts),
-            Some(BlockOp::Settle) if self.copy.place().is_some() && facts.is_dirty && !facts.gathers => {
+            Some(BlockOp::Settle) if self.copy.place().is_some() && facts.is_dirty && !facts.is_owed => {
                 self.is_on_disk()
             }
             Some(BlockOp::Settle) => Next::only(Act::Finish),

@@ -233,7 +233,7 @@ impl Model {
             writes_back: self.well || self.fenced,
             is_ordered: self.ordered,
             is_dirty: flight.copy.place().is_some() && matches!(latest, Some((_, true))),
-            gathers: false,
+            is_owed: false,
             is_recorded: self.durable + 1 == self.records.len(),
             may_come_back: latest.is_none() && self.records[self.durable..].iter().any(has),
             is_whole: self.accesses.first().is_some_and(|access| access.1 == Cover::Whole),

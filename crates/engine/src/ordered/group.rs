@@ -143,6 +143,11 @@ impl Group {
         self.blocks.len()
     }
 
+    /// Whether a block is in it, until its copies are noted as clean.
+    pub(crate) fn has(&self, block: BlockNo) -> bool {
+        self.blocks.binary_search_by_key(&block, |one| one.block).is_ok()
+    }
+
     /// Whether the backing disk with its log has it.
     pub(crate) fn is_committed(&self) -> bool {
         matches!(self.step, Step::Disk | Step::DiskFlush(_) | Step::Empty | Step::EmptyFlush | Step::Over)

@@ -147,12 +147,12 @@ impl Ordered {
     }
 
     /// A write of this block was decided. Where writes go around the SSD it may have its way once the disk has everything;
-    /// `is_stuck`: no group can be written, so that there will be no more room.
-    pub(crate) fn gather(&mut self, block: BlockNo, writes_around: bool, is_stuck: bool) -> Gathered {
+    /// `is_without_hope`: there will be no more room than there is.
+    pub(crate) fn gather(&mut self, block: BlockNo, writes_around: bool, is_without_hope: bool) -> Gathered {
         if writes_around && self.has_everything() {
             return Gathered::Past;
         }
-        let is_taken = self.gathers(block) || self.has_room() || !is_stuck;
+        let is_taken = self.open.contains(&block) || self.has_room() || !is_without_hope;
         if !is_taken {
             return Gathered::Refused;
         }
@@ -205,9 +205,16 @@ impl Ordered {
         self.open.is_empty() && self.group.is_none() && self.settling == 0
     }
 
-    /// Whether it was written since the latest cut.
-    pub(crate) fn gathers(&self, block: BlockNo) -> bool {
-        self.open.contains(&block)
+    /// Whether the disk is to get it with a group, the next one or the one under way: whatever it got of it before, its copy stays
+    /// dirty.
+    pub(crate) fn is_owed(&self, block: BlockNo) -> bool {
+        let is_in_group = || self.group.as_ref().is_some_and(|group| group.has(block));
+        self.open.contains(&block) || (is_in_group() && !planted("settled-past-the-next-cut"))
+    }
+
+    /// Whether copies are still to be noted as clean, so that there is soon more room.
+    pub(crate) fn is_settling(&self) -> bool {
+        self.settling > 0
     }
 
     /// Whether there is room for one more block to gather. What is not noted as clean yet is found dirty by a start, and may
@@ -297,13 +304,10 @@ impl Ordered {
         next
     }
 
-    /// The group under way is on the disk, and its copies are to be noted as clean. The blocks that were not written again
-    /// since; the others' copies may be newer, and gather anyway.
+    /// The group under way is on the disk. Its blocks, whose copies are to be noted as clean in their turn, unless the disk is owed
+    /// them again by then ([`Ordered::is_owed`]).
     pub(crate) fn take_settled(&mut self) -> Vec<BlockNo> {
-        let open = &self.open;
-        let group = self.group.as_mut().expect("it is on the disk");
-        let mut blocks = group.take_blocks();
-        blocks.retain(|block| !open.contains(block) || planted("rewritten-block-is-clean"));
+        let blocks = self.group.as_mut().expect("it is on the disk").take_blocks();
         self.settling += blocks.len();
         blocks
     }

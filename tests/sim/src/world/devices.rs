@@ -73,11 +73,18 @@ impl World {
         (percent > 0 && self.rng.chance(percent)).then_some(MediaError::Io)
     }
 
-    /// A write that failed may have reached any of its sectors.
+    /// A write, trim or zeroing that failed may have reached any of its sectors.
     fn apply_in_part(&mut self, command: &Command, member: Option<To>) {
-        let CommandKind::Write { offset_bytes, data } = &command.kind else { return };
+        let (offset_bytes, bytes) = match &command.kind {
+            CommandKind::Write { offset_bytes, data } => (offset_bytes, data.concat()),
+            CommandKind::Trim { offset_bytes, length_bytes }
+            | CommandKind::WriteZeroes { offset_bytes, length_bytes, .. } => {
+                (offset_bytes, vec![0; *length_bytes as usize])
+            }
+            CommandKind::Read { .. } | CommandKind::Flush => return,
+        };
         let offset_bytes = self.start_of(command.device) + offset_bytes;
-        for (i, sector) in data.concat().chunks(SECTOR).enumerate() {
+        for (i, sector) in bytes.chunks(SECTOR).enumerate() {
             if self.rng.chance(50) {
                 self.disk(command.device, member).put(offset_bytes + (i * SECTOR) as u64, sector);
             }
