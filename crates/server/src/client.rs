@@ -274,7 +274,7 @@ pub fn set_keys(
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
-/// The daemon's answer to a VM that comes, goes or gets another name.
+/// The daemon's answer when a VM was added, removed or renamed.
 #[derive(Debug, Deserialize)]
 pub struct MembershipChanged {
     /// Its name, as it is now.

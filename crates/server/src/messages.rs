@@ -81,7 +81,7 @@ pub(crate) enum ToShard {
         refuse_clients: bool,
         answer: SyncSender<Result<(), Failure>>,
     },
-    /// It is served as ever, after it was released or was to be; answered with whether it is.
+    /// It is served again, after it was released or was to be; answered with whether it is.
     Resume {
         volume: usize,
         answer: SyncSender<bool>,

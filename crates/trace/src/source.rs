@@ -43,7 +43,7 @@ pub(crate) fn open(path: &Path) -> Result<InputStream, TraceError> {
     }
     let failed = |error: io::Error| {
         // A shell hands on a pattern that matches nothing.
-        let is_pattern = path.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte));
+        let is_pattern = path.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?".contains(byte));
         let help = match error.kind() {
             io::ErrorKind::NotFound if is_pattern => "no file matches this pattern",
             _ => "check its path and rights",

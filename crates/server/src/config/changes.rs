@@ -11,7 +11,7 @@ const LIVE: [&str; 3] = ["limits", "host", "danger_zone"];
 const LIVE_OF_VM: [&str; 10] =
     ["writeback", "scrub", "limits", "weight", "min", "max", "dram", "ssd", "scheme", "settings"];
 
-/// What is different in a new configuration, all of which can be taken over.
+/// What is different in a new configuration, all of which can be applied while guests are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
     /// The keys that are different.

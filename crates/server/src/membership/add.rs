@@ -1,4 +1,4 @@
-//! A VM comes: its backing disk is opened and checked, it gets frames and a volume on the SSD, and its shard serves it. What is
+//! Adds a VM: its backing disk is opened and checked, it gets frames and a volume on the SSD, and its shard serves it. What is
 //! refused leaves everything as it was. It must not know who asks.
 
 use std::sync::Arc;

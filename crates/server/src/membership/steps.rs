@@ -99,7 +99,7 @@ impl Control {
                 | ChangeStep::Device(_) => {}
             }
         }
-        self.check_first_comer(&steps)?;
+        self.check_first_addition(&steps)?;
         let added = |step: &ChangeStep| match step {
             ChangeStep::Add { vm, .. } => Some(vm.clone()),
             _ => None,
@@ -112,7 +112,7 @@ impl Control {
     }
 
     /// That there is room for the first VM that is added, where none is removed that would make some.
-    fn check_first_comer(&self, steps: &[ChangeStep]) -> Result<(), String> {
+    fn check_first_addition(&self, steps: &[ChangeStep]) -> Result<(), String> {
         let [ChangeStep::Keys(_), ChangeStep::Add { vm: name, config }, ..] = steps else { return Ok(()) };
         let mut config = (**config).clone();
         config.sort_vms(self.config.vms.iter().map(|vm| vm.name.as_str()));

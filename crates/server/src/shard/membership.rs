@@ -202,7 +202,7 @@ impl Shard {
             return Err("The service stops".to_owned());
         }
         if !self.volumes.has(at) || self.removals.has(at) {
-            return Err("It is on its way out already".to_owned());
+            return Err("It is being removed already".to_owned());
         }
         let volume = &self.volumes[at];
         if volume.is_stopped() || volume.has_failed() {
@@ -314,7 +314,7 @@ impl Shard {
             Stage::Flushing if flushed == Some(true) && is_quiet && self.fences.is_idle() => Step::Gone,
             _ if goes_on => Step::Wait,
             _ => Step::Stay(format!(
-                "For {} s it got no further, with {dirty} dirty blocks left; it is served on",
+                "Nothing more was written back for {} s, with {dirty} dirty blocks left; it stays served",
                 REMOVAL_LIMIT.as_secs()
             )),
         }
