@@ -1,4 +1,4 @@
-//! Fuzzes the slot table page.
+//! Fuzzes the place table page.
 
 #![no_main]
 

@@ -62,7 +62,9 @@ pub fn check_superblock(data: &[u8]) -> bool {
     assert!(layout.extents > 0 && layout.extents <= DeviceLayout::MAX_EXTENTS);
     assert!(layout.extent_start(layout.extents) <= superblock.device_bytes);
     let extent = layout.extent;
-    assert!(extent.slots > 0 && extent.slot(extent.slots - 1) + extent.block.bytes() <= extent.extent_bytes);
+    assert!(
+        extent.places > 0 && extent.place(extent.places - 1) + extent.block.bytes() <= extent.extent_bytes
+    );
     true
 }
 
@@ -154,13 +156,13 @@ pub fn check_record_buffer(data: &[u8]) -> bool {
     let Ok(header) = RecordBufferHeader::decode(&bytes) else { return false };
     let (encoded, seed) = header.encode();
     assert_eq!(RecordBufferHeader::decode(&encoded[..]), Ok(header));
-    if header.slots > MOST_RECORDS {
+    if header.cells > MOST_RECORDS {
         assert!(header.records(&bytes).is_err(), "a buffer without its records");
         return true;
     }
     bytes[..PAGE_BYTES].copy_from_slice(&encoded[..]);
     bytes.extend(records);
-    bytes.resize(RecordBufferHeader::bytes(header.slots), 0);
+    bytes.resize(RecordBufferHeader::bytes(header.cells), 0);
     for record in bytes[PAGE_BYTES..].chunks_exact_mut(BUFFERED_RECORD_BYTES) {
         if record[1] == 0 && record.iter().any(|&byte| byte != 0) {
             record[4..8].fill(0);
@@ -170,12 +172,12 @@ pub fn check_record_buffer(data: &[u8]) -> bool {
     }
     let found = header.records(&bytes).expect("a buffer of this length");
     assert!(found.records.is_sorted_by_key(|record| record.version()));
-    let slots = u64::from(header.slots);
-    let mut places: Vec<u64> = found.records.iter().map(|record| record.version() % slots).collect();
+    let cells = u64::from(header.cells);
+    let mut places: Vec<u64> = found.records.iter().map(|record| record.version() % cells).collect();
     places.sort_unstable();
     places.dedup();
     assert_eq!(places.len(), found.records.len(), "two records of one slot");
-    assert!(found.records.len() as u64 + u64::from(found.damaged) <= slots);
+    assert!(found.records.len() as u64 + u64::from(found.damaged) <= cells);
     true
 }
 

@@ -119,8 +119,8 @@ impl Site {
                     let mut table = TablePage::empty(tag, extent, page, 2 + u64::from(copy));
                     table.stamp = STAMP;
                     let first = page * lode_format::ENTRIES_PER_PAGE as u32;
-                    for (entry, within) in table.entries.iter_mut().zip(first..layout.extent.slots) {
-                        let number = u64::from(extent) * u64::from(layout.extent.slots) + u64::from(within);
+                    for (entry, within) in table.entries.iter_mut().zip(first..layout.extent.places) {
+                        let number = u64::from(extent) * u64::from(layout.extent.places) + u64::from(within);
                         let block = number.wrapping_mul(0x9e37_79b1) % self.last_block();
                         let state =
                             if number.is_multiple_of(4) { EntryState::Dirty } else { EntryState::Clean };

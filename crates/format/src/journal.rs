@@ -1,4 +1,4 @@
-//! Journal pages: what happened to the slots of one volume, in order.
+//! Journal pages: what happened to the places of one volume, in order.
 //!
 //! A volume's journal is a ring of page *pairs*. Page number `n` runs in pair `n mod pairs`; when it is
 //! written again with more records it goes to the other side of its pair, so that the records already
@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::checksum::VolumeTag;
 use crate::error::{FormatError, Wrong};
-use crate::layout::SlotNo;
+use crate::layout::PlaceNo;
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
 const MAGIC: &[u8; 8] = b"LODEjrnl";
@@ -18,15 +18,15 @@ const WHAT: &str = "Journal page";
 /// Records of one page.
 pub const RECORDS_PER_PAGE: usize = 125;
 
-/// What happened to a slot.
+/// What happened to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum RecordKind {
-    /// The slot holds a copy of a block that equals the backing disk.
+    /// The place holds a copy of a block that equals the backing disk.
     Clean = 1,
-    /// The slot holds a copy of a block that is newer than the backing disk.
+    /// The place holds a copy of a block that is newer than the backing disk.
     Dirty = 2,
-    /// The slot holds nothing.
+    /// The place holds nothing.
     Free = 3,
 }
 
@@ -35,8 +35,8 @@ pub enum RecordKind {
 pub struct Record {
     /// What happened.
     pub kind: RecordKind,
-    /// To which slot.
-    pub slot: SlotNo,
+    /// To which place.
+    pub place: PlaceNo,
     /// The block concerned.
     pub block: u64,
     /// Grows with every record of the volume.
@@ -54,7 +54,7 @@ pub struct JournalPage {
     pub ring: u64,
     /// Page number, growing without bound.
     pub number: u64,
-    /// Pages below this number are no longer needed: the slot tables hold what they say.
+    /// Pages below this number are no longer needed: the place tables hold what they say.
     pub tail: u64,
     /// Every page up to and including this number was durable when this page was written.
     pub durable_page: u64,
@@ -85,7 +85,7 @@ struct RawRecord {
     kind: u8,
     reserved: [u8; 3],
     crc: U32,
-    slot: U32,
+    place: U32,
     reserved2: [u8; 4],
     block: U64,
     version: U64,
@@ -118,7 +118,7 @@ impl JournalPage {
                 kind: record.kind as u8,
                 reserved: [0; 3],
                 crc: U32::new(record.crc),
-                slot: U32::new(record.slot),
+                place: U32::new(record.place),
                 reserved2: [0; 4],
                 block: U64::new(record.block),
                 version: U64::new(record.version),
@@ -148,7 +148,7 @@ impl JournalPage {
             };
             records.push(Record {
                 kind,
-                slot: raw.slot.get(),
+                place: raw.place.get(),
                 block: raw.block.get(),
                 version: raw.version.get(),
                 crc: raw.crc.get(),

@@ -1,11 +1,11 @@
-//! Where things are on the SSD: the device in extents, an extent in metadata pages and block slots.
+//! Where things are on the SSD: the device in extents, an extent in metadata pages and places of blocks.
 //!
 //! ```text
 //! device:  superblock A | superblock B | directory A | directory B | extent 0 | extent 1 | …
-//! extent:  table pages (two copies of each) | journal pages (in pairs) | block slots
+//! extent:  table pages (two copies of each) | journal pages (in pairs) | places of blocks
 //! ```
 //!
-//! An extent carries the table of its own slots, so that a volume grows and shrinks by whole extents
+//! An extent carries the table of its own places, so that a volume grows and shrinks by whole extents
 //! without moving anything.
 
 use lode_types::BlockSize;
@@ -18,9 +18,9 @@ use crate::table::ENTRIES_PER_PAGE;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Number of a block slot on the device: extent number times slots per extent plus the slot in the extent. What is a slot on the
-/// device is a place of the volume that has the extent, which numbers its places by themselves.
-pub type SlotNo = u32;
+/// Number of a place on the device: extent number times places per extent plus the place in the extent. A volume numbers the places
+/// of its extents by itself.
+pub type PlaceNo = u32;
 
 /// How one extent is divided. The same for every extent of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ pub struct ExtentLayout {
     pub extent_bytes: u64,
     /// Size of a block.
     pub block: BlockSize,
-    /// Block slots of an extent.
-    pub slots: u32,
+    /// Places of an extent.
+    pub places: u32,
     /// Table pages of an extent (each has two copies).
     pub table_pages: u32,
     /// Pairs of journal pages that an extent adds to its volume's journal ring.
@@ -43,7 +43,7 @@ impl ExtentLayout {
     /// Largest extent.
     pub const MAX_EXTENT_BYTES: u64 = 1 << 32;
     const LEAST_JOURNAL_PAIRS: u32 = 4;
-    /// A ring that holds half a record for each slot is checkpointed often enough to replay fast and
+    /// A ring that holds half a record for each place is checkpointed often enough to replay fast and
     /// seldom enough that table pages cost less than 3 % of the data they describe.
     const SLOTS_PER_JOURNAL_RECORD: u32 = 2;
 
@@ -53,24 +53,24 @@ impl ExtentLayout {
         if !extent_bytes.is_power_of_two() || !range.contains(&extent_bytes) {
             return Err(FormatError { what: "Extent layout", wrong: Wrong::Field("extent_bytes") });
         }
-        let mut slots = (extent_bytes / block.bytes()) as u32;
+        let mut places = (extent_bytes / block.bytes()) as u32;
         loop {
-            let layout = Self::with_slots(extent_bytes, block, slots);
-            if layout.slot_area() + u64::from(slots) * block.bytes() <= extent_bytes {
+            let layout = Self::with_places(extent_bytes, block, places);
+            if layout.place_area() + u64::from(places) * block.bytes() <= extent_bytes {
                 return Ok(layout);
             }
-            slots -= 1;
+            places -= 1;
         }
     }
 
-    fn with_slots(extent_bytes: u64, block: BlockSize, slots: u32) -> ExtentLayout {
+    fn with_places(extent_bytes: u64, block: BlockSize, places: u32) -> ExtentLayout {
         let records = RECORDS_PER_PAGE as u32 * Self::SLOTS_PER_JOURNAL_RECORD;
         ExtentLayout {
             extent_bytes,
             block,
-            slots,
-            table_pages: slots.div_ceil(ENTRIES_PER_PAGE as u32),
-            journal_pairs: slots.div_ceil(records).max(Self::LEAST_JOURNAL_PAIRS),
+            places,
+            table_pages: places.div_ceil(ENTRIES_PER_PAGE as u32),
+            journal_pairs: places.div_ceil(records).max(Self::LEAST_JOURNAL_PAIRS),
         }
     }
 
@@ -84,14 +84,14 @@ impl ExtentLayout {
         (u64::from(self.table_pages) * 2 + u64::from(pair) * 2 + u64::from(side & 1)) * PAGE
     }
 
-    fn slot_area(&self) -> u64 {
+    fn place_area(&self) -> u64 {
         let pages = u64::from(self.table_pages) * 2 + u64::from(self.journal_pairs) * 2;
         (pages * PAGE).next_multiple_of(self.block.bytes())
     }
 
-    /// Offset within the extent of a block slot.
-    pub fn slot(&self, slot: u32) -> u64 {
-        self.slot_area() + u64::from(slot) * self.block.bytes()
+    /// Offset within the extent of a place.
+    pub fn place(&self, place: u32) -> u64 {
+        self.place_area() + u64::from(place) * self.block.bytes()
     }
 }
 
@@ -122,7 +122,7 @@ impl DeviceLayout {
             return Err(error("device_bytes"));
         }
         if extents > u64::from(Self::MAX_EXTENTS)
-            || extents * u64::from(extent.slots) > u64::from(u32::MAX / 2)
+            || extents * u64::from(extent.places) > u64::from(u32::MAX / 2)
         {
             return Err(error("extents"));
         }
@@ -156,9 +156,9 @@ impl DeviceLayout {
         Self::first_extent(&self.extent) + u64::from(extent) * self.extent.extent_bytes
     }
 
-    /// Extents needed for this many block slots.
-    pub fn extents_for(&self, slots: u64) -> u64 {
-        slots.div_ceil(u64::from(self.extent.slots))
+    /// Extents needed for this many places.
+    pub fn extents_for(&self, places: u64) -> u64 {
+        places.div_ceil(u64::from(self.extent.places))
     }
 }
 
@@ -172,12 +172,12 @@ mod tests {
         fn nothing_overlaps_and_all_fits(shift in 20u32..29, block_shift in 12u32..17) {
             let block = BlockSize::new(1 << block_shift).unwrap();
             let layout = ExtentLayout::new(1 << shift, block).unwrap();
-            prop_assert!(u64::from(layout.table_pages) * ENTRIES_PER_PAGE as u64 >= u64::from(layout.slots));
+            prop_assert!(u64::from(layout.table_pages) * ENTRIES_PER_PAGE as u64 >= u64::from(layout.places));
             prop_assert!(layout.table_page(layout.table_pages - 1, 1) + PAGE <= layout.journal_page(0, 0));
-            prop_assert!(layout.journal_page(layout.journal_pairs - 1, 1) + PAGE <= layout.slot(0));
-            prop_assert_eq!(layout.slot(0) % block.bytes(), 0);
-            prop_assert!(layout.slot(layout.slots - 1) + block.bytes() <= layout.extent_bytes);
-            let metadata = layout.slot(0) as f64 / layout.extent_bytes as f64;
+            prop_assert!(layout.journal_page(layout.journal_pairs - 1, 1) + PAGE <= layout.place(0));
+            prop_assert_eq!(layout.place(0) % block.bytes(), 0);
+            prop_assert!(layout.place(layout.places - 1) + block.bytes() <= layout.extent_bytes);
+            let metadata = layout.place(0) as f64 / layout.extent_bytes as f64;
             prop_assert!(metadata < 0.08, "{metadata}");
         }
 

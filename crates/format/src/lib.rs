@@ -24,7 +24,7 @@ pub use checksum::{VolumeTag, data_checksum};
 pub use directory::{Directory, DirectoryCopy, Volume};
 pub use error::{FormatError, Wrong};
 pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
-pub use layout::{DeviceLayout, ExtentLayout, SlotNo};
+pub use layout::{DeviceLayout, ExtentLayout, PlaceNo};
 pub use page::{CacheId, PAGE_BYTES, is_sealed};
 pub use pair::PairLabel;
 pub use read_ssd::ReadSsdLabel;

@@ -1,12 +1,12 @@
 //! The record buffer: a volume's latest journal records, in memory that outlives the process that writes it.
 //!
-//! One header page, then one fixed-width slot a record; the record of version `v` is in slot `v mod slots`, so that a
+//! One header page, then one fixed-width cell a record; the record of version `v` is in cell `v mod cells`, so that a
 //! writer needs no cursor and a reader no order. The header names the boot of the host, the cache, the epoch and the
 //! volume's journal ring: after a reboot, a later start or an exchange of the device nothing of it is believed. Every
 //! record carries a checksum that begins with the header's own, because the writer may die in the middle of one.
 //!
 //! A version for which the journal has no record (a copy that it is not to know yet) has an empty record here: every
-//! version has its slot.
+//! version has its cell.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -25,7 +25,7 @@ const WHAT: &str = "Record buffer";
 pub const BUFFERED_RECORD_BYTES: usize = size_of::<RawRecord>();
 
 /// Most records of one buffer.
-const MOST_SLOTS: u32 = 1 << 24;
+const MOST_CELLS: u32 = 1 << 24;
 
 /// One run of the host's kernel, from its start to its end.
 #[derive(
@@ -50,7 +50,7 @@ pub struct RecordBufferHeader {
     /// The buffer begins after this version: the SSD has everything up to it.
     pub after: u64,
     /// Room for so many records.
-    pub slots: u32,
+    pub cells: u32,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -62,7 +62,7 @@ struct Raw {
     ring: U64,
     epoch: U64,
     after: U64,
-    slots: U32,
+    cells: U32,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -72,7 +72,7 @@ struct RawRecord {
     reserved: [u8; 3],
     check: U32,
     crc: U32,
-    slot: U32,
+    place: U32,
     block: U64,
     version: U64,
 }
@@ -110,13 +110,13 @@ pub struct FoundRecords {
 
 impl RecordBufferHeader {
     /// Bytes of the whole buffer.
-    pub fn bytes(slots: u32) -> usize {
-        PAGE_BYTES + slots as usize * BUFFERED_RECORD_BYTES
+    pub fn bytes(cells: u32) -> usize {
+        PAGE_BYTES + cells as usize * BUFFERED_RECORD_BYTES
     }
 
     /// Where the record of a version is.
-    pub fn offset(slots: u32, version: u64) -> usize {
-        PAGE_BYTES + (version % u64::from(slots)) as usize * BUFFERED_RECORD_BYTES
+    pub fn offset(cells: u32, version: u64) -> usize {
+        PAGE_BYTES + (version % u64::from(cells)) as usize * BUFFERED_RECORD_BYTES
     }
 
     /// The page at the front, and the seed of the records' checksums.
@@ -128,7 +128,7 @@ impl RecordBufferHeader {
             ring: U64::new(self.ring),
             epoch: U64::new(self.epoch),
             after: U64::new(self.after),
-            slots: U32::new(self.slots),
+            cells: U32::new(self.cells),
         });
         page::seal(&mut page);
         let seed = crc32c::crc32c(&page[..]);
@@ -138,9 +138,9 @@ impl RecordBufferHeader {
     /// Reads the page at the front of a buffer.
     pub fn decode(bytes: &[u8]) -> Result<RecordBufferHeader, FormatError> {
         let raw: Raw = page::open(WHAT, MAGIC, None, bytes)?;
-        let slots = raw.slots.get();
-        if slots == 0 || slots > MOST_SLOTS {
-            return Err(FormatError { what: WHAT, wrong: Wrong::Field("slots") });
+        let cells = raw.cells.get();
+        if cells == 0 || cells > MOST_CELLS {
+            return Err(FormatError { what: WHAT, wrong: Wrong::Field("cells") });
         }
         Ok(RecordBufferHeader {
             cache: raw.head.cache,
@@ -149,40 +149,40 @@ impl RecordBufferHeader {
             ring: raw.ring.get(),
             epoch: raw.epoch.get(),
             after: raw.after.get(),
-            slots,
+            cells,
         })
     }
 
     /// Reads the records behind the page.
     pub fn records(&self, bytes: &[u8]) -> Result<FoundRecords, FormatError> {
-        if bytes.len() != RecordBufferHeader::bytes(self.slots) {
+        if bytes.len() != RecordBufferHeader::bytes(self.cells) {
             return Err(FormatError { what: WHAT, wrong: Wrong::Length });
         }
         let seed = crc32c::crc32c(&bytes[..PAGE_BYTES]);
         let (mut records, mut damaged, mut empty) = (Vec::new(), Vec::new(), Vec::new());
-        for (slot, bytes) in (0..).zip(bytes[PAGE_BYTES..].chunks_exact(BUFFERED_RECORD_BYTES)) {
+        for (cell, bytes) in (0..).zip(bytes[PAGE_BYTES..].chunks_exact(BUFFERED_RECORD_BYTES)) {
             match decode_record(seed, bytes) {
-                Some(record) if record.version() % u64::from(self.slots) == slot => records.push(record),
-                _ if bytes.iter().any(|&byte| byte != 0) => damaged.push(slot),
-                _ => empty.push(slot),
+                Some(record) if record.version() % u64::from(self.cells) == cell => records.push(record),
+                _ if bytes.iter().any(|&byte| byte != 0) => damaged.push(cell),
+                _ => empty.push(cell),
             }
         }
         records.sort_unstable_by_key(Buffered::version);
         let last = records.last().map(Buffered::version);
-        let next_slot = last.map(|last| last.wrapping_add(1) % u64::from(self.slots));
-        damaged.extend(empty.into_iter().filter(|&slot| last.is_some_and(|last| self.was_put(slot, last))));
-        let torn = damaged.iter().copied().find(|&slot| next_slot.is_none_or(|next| next == slot));
-        damaged.retain(|&slot| Some(slot) != torn);
+        let next_cell = last.map(|last| last.wrapping_add(1) % u64::from(self.cells));
+        damaged.extend(empty.into_iter().filter(|&cell| last.is_some_and(|last| self.was_put(cell, last))));
+        let torn = damaged.iter().copied().find(|&cell| next_cell.is_none_or(|next| next == cell));
+        damaged.retain(|&cell| Some(cell) != torn);
         Ok(FoundRecords { records, damaged: damaged.len() as u32 })
     }
 }
 
 impl RecordBufferHeader {
-    /// Whether a record was put into a slot before that of version `last` was: versions come one after the other, and those
-    /// that were left out for want of room came after all slots had been written to.
-    fn was_put(&self, slot: u64, last: u64) -> bool {
-        let slots = u64::from(self.slots);
-        let back = (last % slots + slots - slot) % slots;
+    /// Whether a record was put into a cell before that of version `last` was: versions come one after the other, and those
+    /// that were left out for want of room came after all cells had been written to.
+    fn was_put(&self, cell: u64, last: u64) -> bool {
+        let cells = u64::from(self.cells);
+        let back = (last % cells + cells - cell) % cells;
         last.checked_sub(back).is_some_and(|version| version > self.after)
     }
 }
@@ -192,7 +192,7 @@ pub fn encode_buffered(seed: u32, buffered: &Buffered) -> [u8; BUFFERED_RECORD_B
     let (kind, record) = match *buffered {
         Buffered::Record(record) => (record.kind as u8, record),
         Buffered::Empty { version } => {
-            (0, Record { kind: RecordKind::Free, slot: 0, block: 0, version, crc: 0 })
+            (0, Record { kind: RecordKind::Free, place: 0, block: 0, version, crc: 0 })
         }
     };
     let mut raw = RawRecord {
@@ -200,7 +200,7 @@ pub fn encode_buffered(seed: u32, buffered: &Buffered) -> [u8; BUFFERED_RECORD_B
         reserved: [0; 3],
         check: U32::new(0),
         crc: U32::new(record.crc),
-        slot: U32::new(record.slot),
+        place: U32::new(record.place),
         block: U64::new(record.block),
         version: U64::new(record.version),
     };
@@ -224,8 +224,8 @@ fn decode_record(seed: u32, bytes: &[u8]) -> Option<Buffered> {
         3 => RecordKind::Free,
         _ => return None,
     };
-    let (slot, block, crc) = (raw.slot.get(), raw.block.get(), raw.crc.get());
-    Some(Buffered::Record(Record { kind, slot, block, version, crc }))
+    let (place, block, crc) = (raw.place.get(), raw.block.get(), raw.crc.get());
+    Some(Buffered::Record(Record { kind, place, block, version, crc }))
 }
 
 #[cfg(test)]
@@ -234,19 +234,19 @@ mod tests {
 
     fn header() -> RecordBufferHeader {
         let (cache, boot) = (CacheId([1; 16]), BootId([2; 16]));
-        RecordBufferHeader { cache, boot, volume: VolumeTag(3), ring: 4, epoch: 5, after: 0, slots: 8 }
+        RecordBufferHeader { cache, boot, volume: VolumeTag(3), ring: 4, epoch: 5, after: 0, cells: 8 }
     }
 
     fn record(version: u64) -> Buffered {
-        Buffered::Record(Record { kind: RecordKind::Dirty, slot: 9, block: 7 + version, version, crc: 11 })
+        Buffered::Record(Record { kind: RecordKind::Dirty, place: 9, block: 7 + version, version, crc: 11 })
     }
 
     fn buffer(header: &RecordBufferHeader, records: &[Buffered]) -> Vec<u8> {
         let (page, seed) = header.encode();
-        let mut bytes = vec![0; RecordBufferHeader::bytes(header.slots)];
+        let mut bytes = vec![0; RecordBufferHeader::bytes(header.cells)];
         bytes[..PAGE_BYTES].copy_from_slice(&page[..]);
         for record in records {
-            let at = RecordBufferHeader::offset(header.slots, record.version());
+            let at = RecordBufferHeader::offset(header.cells, record.version());
             bytes[at..at + BUFFERED_RECORD_BYTES].copy_from_slice(&encode_buffered(seed, record));
         }
         bytes
@@ -268,13 +268,13 @@ mod tests {
     fn a_record_of_another_buffer_or_slot_and_a_torn_one_are_damaged() {
         let header = header();
         let mut bytes = buffer(&header, &[record(1), record(2)]);
-        let at = RecordBufferHeader::offset(header.slots, 2);
+        let at = RecordBufferHeader::offset(header.cells, 2);
         bytes[at + 20] ^= 1;
         // The writer may have died there; it cannot have died in the middle of an older one.
         let found = header.records(&bytes).unwrap();
         assert_eq!(found, FoundRecords { records: vec![record(1)], damaged: 0 });
         let mut bytes = buffer(&header, &[record(1), record(2)]);
-        bytes[RecordBufferHeader::offset(header.slots, 1) + 20] ^= 1;
+        bytes[RecordBufferHeader::offset(header.cells, 1) + 20] ^= 1;
         let found = header.records(&bytes).unwrap();
         assert_eq!(found, FoundRecords { records: vec![record(2)], damaged: 1 });
         let later = RecordBufferHeader { epoch: 6, ..header };

@@ -1,4 +1,4 @@
-//! Slot tables: the state of an extent's slots as of a checkpoint. Each page has two copies, written in
+//! Place tables: the state of an extent's places as of a checkpoint. Each page has two copies, written in
 //! turn; the valid one with the higher sequence counts.
 
 use zerocopy::little_endian::{U16, U32, U64};
@@ -9,12 +9,12 @@ use crate::error::{FormatError, Wrong};
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
 const MAGIC: &[u8; 8] = b"LODEslot";
-const WHAT: &str = "Slot table";
+const WHAT: &str = "Place table";
 
-/// Slots that one page describes.
+/// Places that one page describes.
 pub const ENTRIES_PER_PAGE: usize = 166;
 
-/// What a slot holds.
+/// What a place holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EntryState {
     /// Nothing.
@@ -26,7 +26,7 @@ pub enum EntryState {
     Dirty,
 }
 
-/// What a slot table says of one slot.
+/// What a place table says of one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableEntry {
     /// What it holds. The other fields mean nothing when it is free.
@@ -39,7 +39,7 @@ pub struct TableEntry {
     pub crc: u32,
 }
 
-/// One page of an extent's slot table.
+/// One page of an extent's place table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TablePage {
     /// The volume that owns the extent.
@@ -52,7 +52,7 @@ pub struct TablePage {
     pub sequence: u64,
     /// Every record up to this version is reflected here.
     pub stamp: u64,
-    /// The slots, [`ENTRIES_PER_PAGE`] of them, the last page of an extent padded with free ones.
+    /// The places, [`ENTRIES_PER_PAGE`] of them, the last page of an extent padded with free ones.
     pub entries: Vec<TableEntry>,
 }
 
@@ -79,13 +79,13 @@ struct RawEntry {
 }
 
 const BODY: usize = size_of::<Raw>();
-/// The entries of a page that says nothing of any slot.
+/// The entries of a page that says nothing of any place.
 static NOTHING: [u8; ENTRIES_PER_PAGE * size_of::<RawEntry>()] =
     [0; ENTRIES_PER_PAGE * size_of::<RawEntry>()];
 const _: () = assert!(BODY + ENTRIES_PER_PAGE * size_of::<RawEntry>() <= PAGE_BYTES);
 
 impl TablePage {
-    /// A page of free slots.
+    /// A page of free places.
     pub fn empty(volume: VolumeTag, extent: u32, page: u32, sequence: u64) -> TablePage {
         TablePage {
             volume,
@@ -147,7 +147,7 @@ impl TablePage {
     }
 }
 
-/// A page of a slot table that was read and checked, for whoever looks at many of them: nothing is copied.
+/// A page of a place table that was read and checked, for whoever looks at many of them: nothing is copied.
 #[derive(Clone, Copy, Debug)]
 pub struct TableView<'a> {
     /// As in [`TablePage`].
@@ -186,7 +186,7 @@ impl<'a> TableView<'a> {
         Ok(view)
     }
 
-    /// Whether all slots are free, and nothing else is said of them.
+    /// Whether all places are free, and nothing else is said of them.
     pub fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -196,7 +196,7 @@ impl<'a> TableView<'a> {
         RawEntry::read_from_bytes(bytes).expect("the slice is as long as an entry")
     }
 
-    /// One of the [`ENTRIES_PER_PAGE`] slots.
+    /// One of the [`ENTRIES_PER_PAGE`] places.
     pub fn entry(&self, at: usize) -> TableEntry {
         let raw = self.raw(at);
         let state = state(raw.state.get()).expect("states were looked at");

@@ -10,9 +10,9 @@ const LABEL: ReadSsdLabel = ReadSsdLabel { id: CACHE, device_bytes: 1 << 40 };
 
 fn record() -> impl Strategy<Value = Record> {
     (0u8..3, any::<u32>(), any::<u64>(), any::<u64>(), any::<u32>()).prop_map(
-        |(kind, slot, block, version, crc)| Record {
+        |(kind, place, block, version, crc)| Record {
             kind: [RecordKind::Clean, RecordKind::Dirty, RecordKind::Free][kind as usize],
-            slot,
+            place,
             block,
             version,
             crc,

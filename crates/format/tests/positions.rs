@@ -188,7 +188,7 @@ fn slot_table() {
 
 #[test]
 fn journal_page() {
-    let record = |kind, slot, block, version, crc| Record { kind, slot, block, version, crc };
+    let record = |kind, place, block, version, crc| Record { kind, place, block, version, crc };
     let mut records = vec![
         record(RecordKind::Clean, 0x3433_3231, A, B, 0x5453_5251),
         record(RecordKind::Dirty, 0x4443_4241, B, A, 0x6463_6261),
@@ -205,7 +205,7 @@ fn journal_page() {
         (0x40, "d1d2d3d4d5d6d7d8"), // durable page
         (0x48, "e1e2e3e4e5e6e7e8"), // durable version
         (0x50, "7d00"),             // number of records
-        // Records of 0x20 bytes from 0x60 on: kind (1 clean, 2 dirty, 3 free), checksum, slot, block, version.
+        // Records of 0x20 bytes from 0x60 on: kind (1 clean, 2 dirty, 3 free), checksum, place, block, version.
         (0x60, "01"),
         (0x64, "51525354"),
         (0x68, "31323334"),
@@ -232,7 +232,7 @@ fn record_buffer() {
         ring: A,
         epoch: B,
         after: C,
-        slots: 0x3433_3231,
+        cells: 0x3433_3231,
     };
     let (page, seed) = header.encode();
     check_page(
@@ -244,23 +244,23 @@ fn record_buffer() {
             (0x38, "a1a2a3a4a5a6a7a8"),                 // ring
             (0x40, "b1b2b3b4b5b6b7b8"),                 // epoch
             (0x48, "2122232425262728"),                 // after this version
-            (0x50, "31323334"),                         // slots
+            (0x50, "31323334"),                         // cells
         ],
     );
     assert_eq!(seed, crc32c::crc32c(&page[..]), "records' checksums begin with the page's");
 }
 
-/// Kind (0 none, 1 clean, 2 dirty, 3 free), checksum of the record, checksum of the block, slot, block, version. A record's
+/// Kind (0 none, 1 clean, 2 dirty, 3 free), checksum of the record, checksum of the block, place, block, version. A record's
 /// checksum goes on from its buffer's, over the record with its own four bytes zero.
 #[test]
 fn record_of_a_record_buffer() {
     const SEED: u32 = 0x7473_7271;
     assert_eq!(BUFFERED_RECORD_BYTES, 0x20);
-    // A version's slot, after the page.
+    // A version's cell, after the page.
     assert_eq!(RecordBufferHeader::offset(8, 19), 0x1000 + 3 * 0x20);
     assert_eq!(RecordBufferHeader::bytes(8), 0x1000 + 8 * 0x20);
     let record =
-        |kind| Buffered::Record(Record { kind, slot: 0x4443_4241, block: A, version: B, crc: 0x6463_6261 });
+        |kind| Buffered::Record(Record { kind, place: 0x4443_4241, block: A, version: B, crc: 0x6463_6261 });
     for (buffered, kind, rest) in [
         (record(RecordKind::Clean), "01000000", ["61626364", "41424344", "a1a2a3a4a5a6a7a8"]),
         (record(RecordKind::Dirty), "02000000", ["61626364", "41424344", "a1a2a3a4a5a6a7a8"]),
@@ -296,12 +296,12 @@ fn places_on_the_device() {
     assert_eq!(layout.extents, 2);
     assert_eq!([layout.extent_start(0), layout.extent_start(1)], [0x38000, 0x138000]);
     let extent = layout.extent;
-    assert_eq!((extent.slots, extent.table_pages, extent.journal_pairs), (244, 2, 4));
+    assert_eq!((extent.places, extent.table_pages, extent.journal_pairs), (244, 2, 4));
     assert_eq!([extent.table_page(0, 0), extent.table_page(0, 1)], [0x0, 0x1000]);
     assert_eq!([extent.table_page(1, 0), extent.table_page(1, 1)], [0x2000, 0x3000]);
     assert_eq!([extent.journal_page(0, 0), extent.journal_page(0, 1)], [0x4000, 0x5000]);
     assert_eq!([extent.journal_page(3, 0), extent.journal_page(3, 1)], [0xa000, 0xb000]);
-    assert_eq!([extent.slot(0), extent.slot(243)], [0xc000, 0xff000]);
+    assert_eq!([extent.place(0), extent.place(243)], [0xc000, 0xff000]);
 }
 
 /// A redo log of 300 blocks of 4 KiB: two table pages.

@@ -69,7 +69,7 @@ pub struct CheckedVolume {
     pub clean_blocks: u64,
     /// Blocks newer than it.
     pub dirty_blocks: u64,
-    /// Slot table pages of which one copy cannot be read.
+    /// Place table pages of which one copy cannot be read.
     pub lone_table_pages: u64,
     /// Clean blocks whose bytes are not there.
     pub damaged_clean_blocks: u64,
@@ -97,7 +97,7 @@ pub struct DamagedBlockView {
 /// What a repair did to a volume.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Mended {
-    /// Slot table pages that have two copies again.
+    /// Place table pages that have two copies again.
     pub table_pages: u64,
     /// Damaged clean blocks that were given up; the backing disk has them.
     pub clean_blocks: u64,

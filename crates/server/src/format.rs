@@ -72,7 +72,7 @@ pub struct FormatPlan {
 }
 
 impl FormatPlan {
-    /// Bytes of an extent's slot tables, both copies. Whoever gets an extent first writes them.
+    /// Bytes of an extent's place tables, both copies. Whoever gets an extent first writes them.
     pub fn table_bytes(&self) -> u64 {
         self.layout.extent.journal_page(0, 0)
     }
@@ -84,7 +84,7 @@ impl FormatPlan {
 
     /// Places for blocks.
     pub fn places(&self) -> u64 {
-        u64::from(self.layout.extents) * u64::from(self.layout.extent.slots)
+        u64::from(self.layout.extents) * u64::from(self.layout.extent.places)
     }
 
     /// Bytes of memory that tables of all places take at most, when VMs with disks of so many blocks use them: what each holds,
@@ -94,7 +94,7 @@ impl FormatPlan {
         let block = self.layout.extent.block;
         let engine = EngineConfig::new(block, disk_blocks * block.bytes(), share);
         let settings = SchemeInfo::find("lru").map(SchemeInfo::settings);
-        let memory = settings.map(|settings| engine.most_memory(&settings, self.layout.extent.slots));
+        let memory = settings.map(|settings| engine.most_memory(&settings, self.layout.extent.places));
         let memory = memory.unwrap_or_default();
         [("SSD places", memory.ssd_places_bytes), ("slots", memory.slots_bytes)]
     }

@@ -75,7 +75,7 @@ pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
     let block = BlockSize::KIB_4;
     let ssd_bytes = config.ssd.as_ref().and_then(size_of_ssd).unwrap_or(0);
     let extent = ExtentLayout::new(DeviceLayout::suitable_extent_bytes(ssd_bytes), block);
-    let extent_places = extent.map_or(1, |extent| extent.slots);
+    let extent_places = extent.map_or(1, |extent| extent.places);
     let (mut engines, mut vms, mut begins, mut together_blocks) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for vm in &config.vms {
         let disk_bytes = size_unopened(&vm.backing);

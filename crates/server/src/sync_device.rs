@@ -1,4 +1,4 @@
-//! A cache SSD as start-up and formatting see it: byte by byte, in order. Long reads and writes, of slot tables and journals, are
+//! A cache SSD as start-up and formatting see it: byte by byte, in order. Long reads and writes, of place tables and journals, are
 //! cut into pieces that are under way on several threads at once, because a device that is asked for one thing at a time
 //! is slow; whoever called waits for all of them.
 

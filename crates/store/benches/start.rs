@@ -19,7 +19,7 @@ const STAMP: u64 = 1 << 40;
 /// Blocks of the disk: four times as many as an SSD of 1 TiB has.
 const DISK_BLOCKS: u64 = 1 << 30;
 
-/// A device with made-up slot tables, and nothing in its journals.
+/// A device with made-up place tables, and nothing in its journals.
 struct MadeUp {
     size_bytes: u64,
     head: Vec<u8>,
@@ -37,8 +37,8 @@ impl MadeUp {
         table.stamp = STAMP;
         if self.is_full {
             let first = page * lode_format::ENTRIES_PER_PAGE as u32;
-            for (entry, within) in table.entries.iter_mut().zip(first..layout.slots) {
-                let number = u64::from(extent) * u64::from(layout.slots) + u64::from(within);
+            for (entry, within) in table.entries.iter_mut().zip(first..layout.places) {
+                let number = u64::from(extent) * u64::from(layout.places) + u64::from(within);
                 let block = number.wrapping_mul(0x9e37_79b1) % DISK_BLOCKS;
                 let state = if number.is_multiple_of(4) { EntryState::Dirty } else { EntryState::Clean };
                 *entry = TableEntry { state, block, version: mix(number) % STAMP, crc: number as u32 };
@@ -135,7 +135,7 @@ fn main() {
     };
     let superblock = Store::format(&mut device, CACHE, BlockSize::KIB_4, None).expect("it fits");
     let layout = superblock.layout().expect("it was formatted");
-    let places = u64::from(layout.extents) * u64::from(layout.extent.slots);
+    let places = u64::from(layout.extents) * u64::from(layout.extent.places);
     println!("{gib} GiB, {} extents, {places} places", layout.extents);
     attach(&mut device, places, "a new volume");
     device.layout = Some(layout);

@@ -48,9 +48,9 @@ impl Attached {
     /// once the SSD was given their records.
     pub fn keep_records_in(&mut self, storage: RecordStorage) {
         let (cache, volume, ring) = self.store.identity();
-        let (boot, slots) = (storage.boot, storage.records);
+        let (boot, cells) = (storage.boot, storage.records);
         let (epoch, after) = (self.epoch, self.version);
-        let header = RecordBufferHeader { cache, boot, volume, ring, epoch, after, slots };
+        let header = RecordBufferHeader { cache, boot, volume, ring, epoch, after, cells };
         let buffer = RecordBuffer::new(storage, &header);
         self.store.keep_records_in(buffer);
     }
@@ -175,7 +175,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the slot tables once more to where they are, for the same reason: with the older copy of a page written over,
+    /// Writes the place tables once more to where they are, for the same reason: with the older copy of a page written over,
     /// here or by a checkpoint, a power cut could take both. The older copies are written along, because they lie between.
     fn write_tables_again(
         &self,
@@ -420,7 +420,7 @@ impl Store {
         let RecoveredSpace { extents, recovered: Recovered { found, version, buffered, unreadable, .. } } =
             space;
         let layout: DeviceLayout = self.view.layout;
-        let (per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
+        let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);
         let places = Places::new(tag, contents, version, (per_extent, pages), extents.clone(), places);
         let cache = self.view.superblock.cache;

@@ -75,7 +75,7 @@ pub(crate) fn read_buffer(
         Buffered::Empty { .. } => None,
     });
     let mut records: Vec<Record> = records.collect();
-    let is_ours = |record: &Record| local_place(layout, extents, record.slot).is_some();
+    let is_ours = |record: &Record| local_place(layout, extents, record.place).is_some();
     if header.ring != ring {
         // Extents were given up since the buffer was begun, and when they were, the tables said everything.
         records.retain(is_ours);
@@ -107,9 +107,9 @@ mod tests {
         };
         let layout = superblock.layout().unwrap();
         let ring = first_ring_after(3);
-        let last = RecordBufferHeader { cache, boot, volume, ring, epoch: 5, after: 0, slots: 8 };
+        let last = RecordBufferHeader { cache, boot, volume, ring, epoch: 5, after: 0, cells: 8 };
         let read_now = |header: RecordBufferHeader, ring_now: u64| {
-            let mut bytes = vec![0; RecordBufferHeader::bytes(header.slots)];
+            let mut bytes = vec![0; RecordBufferHeader::bytes(header.cells)];
             bytes[..lode_format::PAGE_BYTES].copy_from_slice(&header.encode().0[..]);
             read_buffer(&bytes, boot, &superblock, (volume, ring_now), &layout, &[0]).map(|(_, taken)| taken)
         };

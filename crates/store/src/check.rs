@@ -35,7 +35,7 @@ pub struct VolumeCheck {
     pub clean_blocks: u64,
     /// Blocks that are newer than it.
     pub dirty_blocks: u64,
-    /// Slot table pages of which only one copy can be read. A crash may leave some; a start writes them again.
+    /// Place table pages of which only one copy can be read. A crash may leave some; a start writes them again.
     pub lone_table_pages: u64,
     /// Clean blocks whose bytes cannot be read, or are not what they were.
     pub damaged_clean_blocks: u64,
@@ -141,7 +141,7 @@ impl StoreView {
         Ok(check)
     }
 
-    /// Pages of the slot tables of which one copy cannot be read.
+    /// Pages of the place tables of which one copy cannot be read.
     fn lone_table_pages(
         &self,
         device: &mut dyn SyncDevice,

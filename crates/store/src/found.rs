@@ -13,7 +13,7 @@ use crate::ages::Ages;
 use crate::contents::{Content, Contents, HeldBlock};
 use crate::place::Place;
 
-/// A page of the slot tables.
+/// A page of the place tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundPage {
     /// Sequence of its newest copy.

@@ -58,7 +58,7 @@ pub(crate) struct Journal {
     page: u64,
     records: Vec<Record>,
     side: u8,
-    /// Pages below are in the slot tables; `reusable` follows once a durable page says so.
+    /// Pages below are in the place tables; `reusable` follows once a durable page says so.
     tail: u64,
     reusable: u64,
     durable_page: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// A new, empty ring over these extents. Everything up to `version` is in the slot tables.
+    /// A new, empty ring over these extents. Everything up to `version` is in the place tables.
     pub(crate) fn new(
         cache: CacheId,
         tag: VolumeTag,

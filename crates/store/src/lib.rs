@@ -3,7 +3,7 @@
 //!
 //! Before guests are served, [`StoreView`] and [`Store`] look, recover, hand out and take back space, one step after the
 //! other through [`SyncDevice`]. While they are served, each volume has a [`VolumeStore`]: its places, the journal of their
-//! changes and the checkpoints of its slot tables, sans I/O. What the volume store wants written is taken from
+//! changes and the checkpoints of its place tables, sans I/O. What the volume store wants written is taken from
 //! [`VolumeStore::next_output`], and [`VolumeStore::done`] is told when it is.
 //!
 //! Beside the cache stands the other thing that a start may have to recover, the redo log of a volume with ordered write-back

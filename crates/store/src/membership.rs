@@ -157,7 +157,7 @@ impl SpaceDirectory {
 
     /// Places in so many extents.
     pub fn places_in(&self, extents: u32) -> u64 {
-        u64::from(extents) * u64::from(self.layout.extent.slots)
+        u64::from(extents) * u64::from(self.layout.extent.places)
     }
 
     /// Bytes of an extent.
@@ -170,7 +170,7 @@ impl SpaceDirectory {
         let number = self.number_of(volume)?;
         let extents = self.directory.extents_of(number);
         let (layout, cache) = (self.layout, self.superblock.cache);
-        let (places_per_extent, pages) = (layout.extent.slots, layout.extent.table_pages);
+        let (places_per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let backing_bytes =
             self.directory.volumes[number as usize].as_ref().map_or(0, |one| one.backing_bytes);
         let mut found =

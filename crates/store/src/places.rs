@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
 use lode_format::{
-    Buffered, ENTRIES_PER_PAGE, EntryState, Record, RecordKind, SlotNo, TableEntry, VolumeTag, data_checksum,
+    Buffered, ENTRIES_PER_PAGE, EntryState, PlaceNo, Record, RecordKind, TableEntry, VolumeTag, data_checksum,
 };
 use lode_types::{BlockNo, Counter, planted};
 
@@ -333,7 +333,7 @@ impl Places {
         let version = self.next_version;
         self.next_version += 1;
         self.ages.note(version);
-        let record = Record { kind, slot: self.number_on_device(place), block, version, crc };
+        let record = Record { kind, place: self.number_on_device(place), block, version, crc };
         self.records.push(record);
         self.buffer.append(&Buffered::Record(record), self.durable_version);
         version
@@ -349,7 +349,7 @@ impl Places {
     }
 
     /// The device's number of a place.
-    fn number_on_device(&self, place: Place) -> SlotNo {
+    fn number_on_device(&self, place: Place) -> PlaceNo {
         let (ordinal, within) = (place / self.places_per_extent, place % self.places_per_extent);
         self.extents[ordinal as usize] * self.places_per_extent + within
     }
@@ -501,7 +501,7 @@ impl Places {
         let gone = self.extents.split_off(self.extents.len() - count as usize);
         let places_per_extent = self.places_per_extent;
         self.records.retain(|record| {
-            let is_gone = gone.contains(&(record.slot / places_per_extent));
+            let is_gone = gone.contains(&(record.place / places_per_extent));
             assert!(!is_gone || record.kind != RecordKind::Dirty, "what was dirty has left");
             !is_gone
         });

@@ -109,14 +109,14 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_kept_once_the_journal_has_it() {
-        let slots = 64;
-        let bytes = Arc::new(Mutex::new(vec![0; RecordStorage::bytes(slots)]));
+        let cells = 64;
+        let bytes = Arc::new(Mutex::new(vec![0; RecordStorage::bytes(cells)]));
         let boot = BootId([1; 16]);
-        let storage = RecordStorage { memory: Box::new(Shared(Arc::clone(&bytes))), records: slots, boot };
+        let storage = RecordStorage { memory: Box::new(Shared(Arc::clone(&bytes))), records: cells, boot };
         let (cache, volume) = (CacheId([2; 16]), VolumeTag(3));
-        let header = RecordBufferHeader { cache, boot, volume, ring: 4, epoch: 5, after: 100, slots };
+        let header = RecordBufferHeader { cache, boot, volume, ring: 4, epoch: 5, after: 100, cells };
         let mut buffer = RecordBuffer::new(storage, &header);
-        let room = u64::from(slots);
+        let room = u64::from(cells);
         for version in 101..=100 + room {
             buffer.append(&Buffered::Empty { version }, 100);
         }
@@ -128,7 +128,7 @@ mod tests {
         assert_eq!((buffer.kept(110), buffer.kept(100 + room)), (110, 100 + room));
         assert_eq!(buffer.kept(101 + room), 102 + room);
         let found = header.records(&bytes.lock().unwrap()).unwrap();
-        assert_eq!(found.records.len(), slots as usize);
+        assert_eq!(found.records.len(), cells as usize);
         assert_eq!(found.records.last().unwrap().version(), 102 + room);
     }
 

@@ -1,6 +1,6 @@
 //! From the bytes of a volume's extents to what its places hold.
 //!
-//! The slot tables give a state, the journal what came after, and a record buffer of the same boot what the journal
+//! The place tables give a state, the journal what came after, and a record buffer of the same boot what the journal
 //! does not have because the process died. Records and entries of the SSD alone that are not known to have been durable
 //! are believed only if the bytes they speak of are there; otherwise the version before them counts, which is still
 //! whole because its place was not used again. Bytes that cannot be read are not bytes that are not there: the entry
@@ -49,7 +49,7 @@ pub(crate) struct Recovered {
 impl Recovered {
     /// Of a volume that is new, and has no extents yet.
     pub(crate) fn nothing(layout: &DeviceLayout, blocks: u64) -> Recovered {
-        let found = FoundPlaces::new(layout.extent.slots, layout.extent.table_pages, blocks);
+        let found = FoundPlaces::new(layout.extent.places, layout.extent.table_pages, blocks);
         Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0 }
     }
 
@@ -126,7 +126,7 @@ fn impossible() -> StoreError {
     StoreError::new(
         StoreErrorKind::Damaged,
         format!(
-            "a slot table or the journal speaks of blocks beyond the volume's end, or of impossible versions. \
+            "a place table or the journal speaks of blocks beyond the volume's end, or of impossible versions. \
              {HOW_TO_GO_ON}"
         ),
     )
@@ -154,7 +154,7 @@ fn read_tables(
     let layout = &source.layout.extent;
     let pair_bytes = 2 * PAGE_BYTES;
     let at_once = (READ_BYTES / pair_bytes).min(layout.table_pages as usize);
-    let mut tables = FoundPlaces::new(layout.slots, layout.table_pages, source.blocks);
+    let mut tables = FoundPlaces::new(layout.places, layout.table_pages, source.blocks);
     let (mut bytes, mut latest) = (vec![0; at_once * pair_bytes], 0);
     for (ordinal, &extent) in source.extents.iter().enumerate() {
         tables.insert_extent(ordinal, FoundPage { sequence: 0, stamp: 0, is_settled: false });
@@ -190,7 +190,7 @@ fn take_page(
             return Err(StoreError::new(
                 StoreErrorKind::Damaged,
                 format!(
-                    "both copies of slot table page {page} of extent {extent} are unreadable; blocks \
+                    "both copies of place table page {page} of extent {extent} are unreadable; blocks \
                      newer than their backing disk may be lost. {HOW_TO_GO_ON}"
                 ),
             ));
@@ -343,7 +343,7 @@ impl Replay<'_> {
 
     fn apply(&mut self, tables: &mut FoundPlaces, record: &Record) -> Result<(), StoreError> {
         let layout = &self.source.layout;
-        let place = local_place(layout, self.source.extents, record.slot).ok_or_else(|| {
+        let place = local_place(layout, self.source.extents, record.place).ok_or_else(|| {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
         })?;
         let state = match record.kind {

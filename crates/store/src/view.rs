@@ -209,7 +209,7 @@ impl StoreView {
 
     /// Places in so many extents.
     pub(crate) fn places(&self, extents: u64) -> u64 {
-        extents * u64::from(self.layout.extent.slots)
+        extents * u64::from(self.layout.extent.places)
     }
 
     pub(crate) fn free_numbers(&self) -> usize {

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use lode_format::{CacheId, DeviceLayout, SlotNo, TablePage, VolumeTag};
+use lode_format::{CacheId, DeviceLayout, PlaceNo, TablePage, VolumeTag};
 use lode_types::{Buf, Counter, planted};
 
 use crate::change::ExtentsChange;
@@ -41,9 +41,9 @@ pub enum Metadata {
     JournalPage,
     /// The flush that ends the commit in flight.
     JournalFlush,
-    /// A page of the slot table, for the checkpoint in flight.
+    /// A page of the place table, for the checkpoint in flight.
     TablePage,
-    /// A page of the slot table of an extent that is to be the volume's.
+    /// A page of the place table of an extent that is to be the volume's.
     NewTablePage,
     /// The flush of all that the next directory is to rely on.
     ShareFlush,
@@ -359,13 +359,13 @@ impl VolumeStore {
 
 /// Offset on the device of a place of a volume that has these extents.
 pub(crate) fn place_offset(layout: &DeviceLayout, extents: &[u32], place: Place) -> u64 {
-    let (ordinal, within) = (place / layout.extent.slots, place % layout.extent.slots);
-    layout.extent_start(extents[ordinal as usize]) + layout.extent.slot(within)
+    let (ordinal, within) = (place / layout.extent.places, place % layout.extent.places);
+    layout.extent_start(extents[ordinal as usize]) + layout.extent.place(within)
 }
 
 /// The volume's place with this number on the device; `None` when the extent is not the volume's.
-pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], on_device: SlotNo) -> Option<Place> {
-    let places_per_extent = layout.extent.slots;
+pub(crate) fn local_place(layout: &DeviceLayout, extents: &[u32], on_device: PlaceNo) -> Option<Place> {
+    let places_per_extent = layout.extent.places;
     let ordinal = extents.binary_search(&(on_device / places_per_extent)).ok()?;
     Some(ordinal as u32 * places_per_extent + on_device % places_per_extent)
 }

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! * `alpha` wrote 100 blocks, which were written back and stayed, and wrote 30 of them and 30 others again. While it went on
-//!   writing ten more, the power went in the middle of a checkpoint: of one page of its slot table the copy that was being
+//!   writing ten more, the power went in the middle of a checkpoint: of one page of its place table the copy that was being
 //!   written is torn, of the other page one copy is newer.
 //! * `beta` wrote 40 blocks, of which 20 were written back. The power went while it wrote its journal: the latest page is
 //!   torn on one side.
@@ -65,7 +65,7 @@ fn find(ssd: &mut SimDisk, name: &str) -> (DeviceLayout, VolumeTag, u32) {
     (layout, volume.tag, directory.extents_of(number)[0])
 }
 
-/// A torn copy of one page of the slot table, whose other copy is whole, and two copies of the other that differ.
+/// A torn copy of one page of the place table, whose other copy is whole, and two copies of the other that differ.
 fn has_interrupted_checkpoint(ssd: &mut SimDisk) -> bool {
     let (layout, tag, extent) = find(ssd, "alpha");
     let copies = |number: u32| {

@@ -1,4 +1,4 @@
-//! Rot of what the SSD holds twice: one of the two copies of superblock, directory and pages of the slot tables becomes
+//! Rot of what the SSD holds twice: one of the two copies of superblock, directory and pages of the place tables becomes
 //! unreadable while nobody looks. The other one has to be enough.
 
 use lode_format::{DeviceLayout, Directory, PAGE_BYTES, Superblock, TablePage};

@@ -117,7 +117,7 @@ fn spare_places_are_granted_from_what_no_volume_needs() {
     let view = StoreView::read(&mut world.ssd).unwrap();
     let in_extents = |extents: u64| {
         let layout = view.superblock().layout().unwrap();
-        extents * u64::from(layout.extent.slots)
+        extents * u64::from(layout.extent.places)
     };
     let granted = |wanted: &[(&str, u64, u64)]| {
         let mut specs: Vec<_> = wanted

@@ -210,7 +210,7 @@ fn memory_stays_below_what_the_configuration_promises() {
         machine.config = lode_engine::EngineConfig::new(BlockSize::KIB_4, 1 << 30, machine.config.share);
         (machine.ssd_bytes, machine.extent_bytes) = (96 << 20, 4 << 20);
         let extent = ExtentLayout::new(machine.extent_bytes, BlockSize::KIB_4).unwrap();
-        let bound = machine.config.most_memory(&machine.settings, extent.slots);
+        let bound = machine.config.most_memory(&machine.settings, extent.places);
         let most = bound.total_bytes();
         let mut world = World::new(machine, 3).unwrap();
         let mut rng = Rng::new(9);

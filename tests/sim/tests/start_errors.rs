@@ -139,7 +139,7 @@ fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next() {
     assert!(outcomes.iter().all(|&failed| failed > 50), "starts fail, of both kinds: {outcomes:?}");
 }
 
-/// As above for the slot tables, whose copies a start leaves alone where they are settled, so that a checkpoint is the first
+/// As above for the place tables, whose copies a start leaves alone where they are settled, so that a checkpoint is the first
 /// to write over one.
 #[test]
 fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint() {

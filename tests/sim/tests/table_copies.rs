@@ -1,4 +1,4 @@
-//! Guarantee 4 for the two copies of a page of the slot tables, whatever a volume is at: one of them is durable before the other one is
+//! Guarantee 4 for the two copies of a page of the place tables, whatever a volume is at: one of them is durable before the other one is
 //! touched, so that a power cut takes only one. Random work on one volume, with commands that end in any order.
 
 use std::collections::{BTreeMap, BTreeSet};

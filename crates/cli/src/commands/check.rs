@@ -118,7 +118,7 @@ fn volume_text(volume: &CheckedVolume) -> String {
         let _ = writeln!(text, "{name}: {damage}");
     }
     if volume.lone_table_pages > 0 {
-        let pages = show_count(volume.lone_table_pages, "slot table page");
+        let pages = show_count(volume.lone_table_pages, "place table page");
         let _ = writeln!(text, "{name}: {pages} with one readable copy of two; a crash may leave some");
     }
     for block in &volume.damaged {
@@ -138,7 +138,7 @@ fn volume_text(volume: &CheckedVolume) -> String {
         && mended.table_pages + mended.clean_blocks > 0
     {
         let (pages, blocks) = (
-            show_count(mended.table_pages, "slot table page"),
+            show_count(mended.table_pages, "place table page"),
             show_count(mended.clean_blocks, "damaged block"),
         );
         let _ = writeln!(

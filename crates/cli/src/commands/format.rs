@@ -196,13 +196,13 @@ fn division_text(plan: &FormatPlan) -> String {
     let of_device = 100.0 * (plan.device_bytes - data_bytes) as f64 / plan.device_bytes as f64;
     let mut text = format!(
         "Space for VMs: {} of {} from byte {}, each with {} for blocks of {}: {} places, {}.\n\
-         A VM that gets an extent writes its slot tables first, {} each; its journal has {} there. {of_device:.1} % of the \
+         A VM that gets an extent writes its place tables first, {} each; its journal has {} there. {of_device:.1} % of the \
          device are not for blocks.\n\
          Memory for tables when all places are used, beside the scheme's (`lode serve --check` knows that):\n",
         show_count(plan.layout.extents.into(), "extent"),
         show_size(extent.extent_bytes),
         plan.start_bytes + plan.layout.extent_start(0),
-        show_count(extent.slots.into(), "place"),
+        show_count(extent.places.into(), "place"),
         show_size(block_bytes),
         plan.places(),
         show_size(data_bytes),

@@ -166,6 +166,6 @@ fn engine(config: &EngineConfig, settings: &Settings) -> (Engine, u32) {
     };
     let mut store = Store::open(&mut ssd).expect("it was formatted");
     let attached = store.attach(&mut ssd, &spec).expect("there is room");
-    let slots = superblock.layout().expect("it was formatted").extent.slots;
+    let slots = superblock.layout().expect("it was formatted").extent.places;
     (Engine::new(*config, settings, Some(attached)), slots)
 }

@@ -34,7 +34,7 @@ fn a_cleaned_place_is_dirty_until_the_journal_knows() {
     let version = places.clean(place);
     assert_eq!(
         places.records,
-        [Record { kind: RecordKind::Clean, slot: 20 + place, block: 7, version, crc: 99 }]
+        [Record { kind: RecordKind::Clean, place: 20 + place, block: 7, version, crc: 99 }]
     );
     places.durable(version - 1);
     assert!(places.is_dirty(place) && places.dirty() == 1);
