@@ -1,4 +1,4 @@
-//! Volumes that come, go and get other names, as far as the broker carries it ([`crate::SpaceBroker`]): one change at a time, each
+//! Volumes that are added, removed and renamed, as far as the broker carries it ([`crate::SpaceBroker`]): one change at a time, each
 //! with a number of its own, so that how one ended is never taken for the end of another. It must not know directories.
 
 use lode_format::VolumeTag;
@@ -30,7 +30,7 @@ impl std::fmt::Display for MembershipRefusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             MembershipRefusal::NoSsd => "The host has no cache SSD",
-            MembershipRefusal::Busy => "Another VM comes, goes or gets a name; try again when that has ended",
+            MembershipRefusal::Busy => "Another VM is being added, removed or renamed; try again when that has ended",
             MembershipRefusal::Failed => {
                 "The cache SSD's directory could not be written in this run; look at the SSD, then restart the service"
             }

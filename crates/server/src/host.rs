@@ -37,7 +37,7 @@ impl Host {
     pub(crate) fn status(&self) -> Result<Status, String> {
         let mut views = self.ask_volumes(|_, sender| ToShard::Status(sender))?;
         let (host, of_vms) = self.sharing.now(|vm| views.get(&vm).map(|view| view.reads)).unzip();
-        // In the order of the configuration. A VM that comes or goes just now is left out.
+        // In the order of the configuration. A VM that is being added or removed is left out.
         let together = |(number, sharing)| Some(VmView { sharing: Some(sharing), ..views.remove(&number)? });
         let vms = of_vms.unwrap_or_default().into_iter().filter_map(together).collect();
         Ok(Status {

@@ -1,4 +1,4 @@
-//! Volumes that come, go and get other names while others are served: what the directory says of them, and what has to be durable
+//! Volumes that are added, removed and renamed while others are served: what the directory says of them, and what has to be durable
 //! before it does. A power cut between any two writes finds the directory of before or of after.
 //!
 //! - A volume that comes gets empty tables in both copies on extents that are nobody's, then its entry in the directory. Its

@@ -3,7 +3,7 @@
 //! `docs/design.md`). Afterwards the host goes down, once as when the daemon is killed and once as when the power fails; the operation is
 //! then tried again if it has to be, and every block is what the guest wrote.
 //!
-//! [`OPERATIONS`] is what is covered, beside shares that change (`changes.rs`) and volumes that come, go and get other names (`membership.rs`).
+//! [`OPERATIONS`] is what is covered, beside shares that change (`changes.rs`) and volumes that are added, removed and renamed (`membership.rs`).
 //! Labels of a pair and what a resilver copies and flushes are writes, reads and flushes as all others.
 //!
 //! A test here that takes longer than [`MOST_SECONDS`] fails.

@@ -1,4 +1,4 @@
-//! Volumes that come, go and get other names while others are served (guarantees 1, 2, 4, 6 and 7 of `docs/design.md`).
+//! Volumes that are added, removed and renamed while others are served (guarantees 1, 2, 4, 6 and 7 of `docs/design.md`).
 
 use lode_engine::{MembershipEnd, MembershipRefusal, SpaceAnswer, SpaceBroker, SpaceRequest};
 use lode_format::VolumeTag;

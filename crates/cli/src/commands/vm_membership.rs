@@ -1,4 +1,4 @@
-//! `lode vm add|remove|rename`: VMs that come, go and get other names while others are served.
+//! `lode vm add|remove|rename`: VMs that are added, removed and renamed while others are served.
 
 use std::path::PathBuf;
 

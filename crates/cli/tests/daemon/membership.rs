@@ -1,4 +1,4 @@
-//! VMs that come, go and get other names while others are served, and the daemon is killed at any moment of it.
+//! VMs that are added, removed and renamed while others are served, and the daemon is killed at any moment of it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! VMs that come, go and get other names while others are served, as the control thread sees it: what is asked for waits until
+//! VMs that are added, removed and renamed while others are served, as the control thread sees it: what is asked for waits until
 //! what was asked for before has ended, a thread of its own carries each step out, and the control thread takes over what came of
 //! it. It must not know how a step is carried out.
 

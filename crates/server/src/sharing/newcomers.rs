@@ -1,4 +1,4 @@
-//! VMs that come, go and get other names while the loop runs. It must not know how they are served.
+//! VMs that are added, removed and renamed while the loop runs. It must not know how they are served.
 
 use lode_engine::EngineConfig;
 use lode_policy::Quota;
