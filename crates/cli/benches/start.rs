@@ -4,6 +4,9 @@
 //!
 //! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
 
+#[path = "../../store/benches/tables/mod.rs"]
+mod tables;
+
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
@@ -13,18 +16,18 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lode_draw::{Axis, LineChart, Series, Shape, Style, Unit};
-use lode_format::{EntryState, TableEntry, TablePage};
 use lode_nbd::{Command as NbdCommand, CommandFlags, Request};
 use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission};
 use lode_store::{StoreView, SyncDevice};
-use lode_types::{BlockSize, MediaError, mix};
+use lode_types::{BlockSize, MediaError};
+
+use tables::full_page;
 
 const LODE: &str = env!("CARGO_BIN_EXE_lode");
 /// Longer than any start that is measured.
 const PATIENCE: Duration = Duration::from_secs(300);
 /// How large the disk is beside the SSD.
 const DISK_PER_SSD: u64 = 4;
-const STAMP: u64 = 1 << 40;
 const STATES: [&str; 3] = ["new", "empty tables", "full tables"];
 
 /// A file as the store reads it.
@@ -105,7 +108,7 @@ impl Site {
         self.ssd_bytes * DISK_PER_SSD / BlockSize::KIB_4.bytes() - 1
     }
 
-    /// Each place holds another block, and versions are scattered.
+    /// As if the volume had been full when the daemon was killed.
     fn fill_tables(&self) {
         let file =
             OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");
@@ -116,17 +119,7 @@ impl Site {
         for extent in 0..layout.extents {
             for page in 0..layout.extent.table_pages {
                 for copy in 0..2 {
-                    let mut table = TablePage::empty(tag, extent, page, 2 + u64::from(copy));
-                    table.stamp = STAMP;
-                    let first = page * lode_format::ENTRIES_PER_PAGE as u32;
-                    for (entry, within) in table.entries.iter_mut().zip(first..layout.extent.places) {
-                        let number = u64::from(extent) * u64::from(layout.extent.places) + u64::from(within);
-                        let block = number.wrapping_mul(0x9e37_79b1) % self.last_block();
-                        let state =
-                            if number.is_multiple_of(4) { EntryState::Dirty } else { EntryState::Clean };
-                        *entry =
-                            TableEntry { state, block, version: mix(number) % STAMP, crc: number as u32 };
-                    }
+                    let table = full_page(tag, &layout.extent, (extent, page, copy), self.last_block());
                     let at = layout.extent_start(extent) + layout.extent.table_page(page, copy);
                     let page = table.encode(view.superblock().cache);
                     device.write(at, &page[..]).expect("room for tables");

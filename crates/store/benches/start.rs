@@ -2,20 +2,21 @@
 //! metadata when it is read, so that nothing of its size has to exist. Time spent in the device is told apart.
 //! `cargo bench -p lode-store --bench start -- 1024` measures a device of so many GiB; the usual is 64.
 
+mod tables;
+
 use std::time::{Duration, Instant};
 
 use lode_allocations::{CountingAllocator, held_bytes, most_bytes, restart_most};
-use lode_format::{
-    CacheId, DeviceLayout, Directory, EntryState, PAGE_BYTES, TableEntry, TablePage, VolumeTag,
-};
+use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, TablePage, VolumeTag};
 use lode_store::{Store, SyncDevice, VolumeSpec};
-use lode_types::{BlockSize, MediaError, mix};
+use lode_types::{BlockSize, MediaError};
+
+use tables::full_page;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const CACHE: CacheId = CacheId([1; 16]);
-const STAMP: u64 = 1 << 40;
 /// Blocks of the disk: four times as many as an SSD of 1 TiB has.
 const DISK_BLOCKS: u64 = 1 << 30;
 
@@ -30,20 +31,12 @@ struct MadeUp {
 }
 
 impl MadeUp {
-    /// Each place holds another block, and versions are scattered.
     fn table(&self, extent: u32, page: u32, copy: u8) -> Box<[u8; PAGE_BYTES]> {
         let layout = self.layout.expect("tables are read of volumes that exist").extent;
-        let mut table = TablePage::empty(self.tag, extent, page, 2 + u64::from(copy));
-        table.stamp = STAMP;
-        if self.is_full {
-            let first = page * lode_format::ENTRIES_PER_PAGE as u32;
-            for (entry, within) in table.entries.iter_mut().zip(first..layout.places) {
-                let number = u64::from(extent) * u64::from(layout.places) + u64::from(within);
-                let block = number.wrapping_mul(0x9e37_79b1) % DISK_BLOCKS;
-                let state = if number.is_multiple_of(4) { EntryState::Dirty } else { EntryState::Clean };
-                *entry = TableEntry { state, block, version: mix(number) % STAMP, crc: number as u32 };
-            }
-        }
+        let table = match self.is_full {
+            true => full_page(self.tag, &layout, (extent, page, copy), DISK_BLOCKS),
+            false => TablePage::empty(self.tag, extent, page, 2 + u64::from(copy)),
+        };
         table.encode(CACHE)
     }
 
