@@ -378,6 +378,16 @@ fn a_host_divides_what_has_no_name() {
     let own =
         "\ndevices = { ssd_read_us = 90, ssd_write_us = 20.5, disk_read_us = 700, disk_write_us = 900 }";
     assert_eq!(latency(own), (Objective::Latency { cache_us: 90.0, backing_us: 700.0 }, 900.0));
+    let of_cost = |keys: &str| {
+        let host = parse(&HOST.replace("\"hits\"", keys)).unwrap().host;
+        (host.options(BlockSize::KIB_4).objective, host.options(BlockSize::new(65_536).unwrap()).objective)
+    };
+    let total = |floor| (Objective::PpcTotal { floor }, Objective::PpcTotal { floor });
+    assert_eq!(of_cost("\"ppc_total\""), total(0.9));
+    assert_eq!(of_cost("\"ppc_total\"\nppc_floor = 0.25"), total(0.25));
+    let literal = |min_blocks| Objective::PpcLiteral { min_blocks };
+    assert_eq!(of_cost("\"ppc_literal\""), (literal(256), literal(16)));
+    assert_eq!(of_cost("\"ppc_literal\"\nppc_least = \"100KiB\""), (literal(25), literal(2)));
     let without = HOST.replace("dram = \"10MiB\"", "").replace("ssd = \"1GiB\"\ninterval", "interval");
     assert_eq!(parse(&without).unwrap().host.mode, HostMode::Fixed, "there is nothing to divide");
 }
@@ -410,7 +420,15 @@ fn a_host_that_cannot_be_is_refused_with_the_sum() {
         ("weight = 2", "min = { ssd = \"1GiB\" }\nweight = 2", "1.50 GiB together (two 1 GiB + one 512 MiB)"),
         ("interval = \"1min\"", "interval = \"never\"", "mode = \"fixed\""),
         ("rate = \"1MiB\"", "rate = 5", "less than 64 KiB"),
-        ("objective = \"hits\"", "objective = \"luck\"", "sum_hit_ratio, hits, latency, maxmin"),
+        (
+            "objective = \"hits\"",
+            "objective = \"luck\"",
+            "sum_hit_ratio, hits, latency, ppc_total, ppc_literal, maxmin",
+        ),
+        ("objective = \"hits\"", "ppc_floor = 0.5", "only for objective = \"ppc_total\""),
+        ("objective = \"hits\"", "objective = \"ppc_total\"\nppc_floor = 1.5", "from 0 to 1"),
+        ("objective = \"hits\"", "objective = \"ppc_total\"\nppc_least = \"1MiB\"", "only for objective"),
+        ("objective = \"hits\"", "objective = \"ppc_literal\"\nppc_least = 0", "from 1 byte to"),
         ("objective = \"hits\"", "devices = \"floppy\"", "other devices are a table of their times"),
         ("objective = \"hits\"", "devices = { ssd_read_us = 1 }", "expected the name of devices"),
         (

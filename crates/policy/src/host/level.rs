@@ -1,6 +1,6 @@
 //! The division of one level between the VMs of a host.
 
-use lode_reuse::sizing::{VmDemand, divide};
+use lode_reuse::sizing::{Objective, VmDemand, divide};
 use lode_types::Level;
 
 use super::{Change, Division, HostSizer, Reason, hits_at, thinned};
@@ -104,7 +104,9 @@ impl HostSizer {
                 self.vm_demand(level, demand, vm.rule.weight, (least[at], vm.most(level, as_served)))
             })
             .collect();
+        // What an objective guarantees by itself may be more than there is.
         let division = divide(&demands, capacity, self.options.objective)
+            .or_else(|_| divide(&demands, capacity, Objective::SumHitRatio))
             .expect("measured demands are well formed and their minimums are cut to what fits");
         for (at, blocks) in measured.into_iter().zip(division.sizes) {
             shares[at] = u32::try_from(blocks).unwrap_or(u32::MAX);

@@ -274,14 +274,28 @@ fn vms() -> impl Strategy<Value = Vec<AnyVm>> {
     prop::collection::vec(vm, 1..12)
 }
 
+/// What a division may maximise, with guarantees that there is not always room for.
+fn objectives() -> impl Strategy<Value = Objective> {
+    prop_oneof![
+        Just(Objective::SumHitRatio),
+        Just(Objective::Hits),
+        Just(Objective::Latency { cache_us: 120.0, backing_us: 8000.0 }),
+        Just(Objective::MaxMin),
+        (0.0..=1.0).prop_map(|floor| Objective::PpcTotal { floor }),
+        (1u64..600).prop_map(|min_blocks| Objective::PpcLiteral { min_blocks }),
+    ]
+}
+
 proptest! {
     /// Whatever comes: never more than there is, limits kept where they can be, no step larger than allowed, and an end.
     #[test]
     fn shares_never_exceed_the_host(
-        rounds in prop::collection::vec(vms(), 1..6), most_blocks in 1u32..500, slow in 0u32..50
+        rounds in prop::collection::vec(vms(), 1..6), most_blocks in 1u32..500, slow in 0u32..50,
+        objective in objectives()
     ) {
         const BLOCKS: u32 = 1_000;
-        let mut host = HostSizer::new(Quota::new(BLOCKS, BLOCKS / 2), HostOptions::default());
+        let options = HostOptions { objective, ..HostOptions::default() };
+        let mut host = HostSizer::new(Quota::new(BLOCKS, BLOCKS / 2), options);
         for round in rounds {
             let rules: Vec<VmRule> = round.iter().enumerate().map(|(at, &(least, more, weight, reach, _))| VmRule {
                 least: Quota::new(least, least / 2),

@@ -20,6 +20,10 @@ pub const DEFAULT_INTERVAL_S: u64 = 600;
 pub const DEFAULT_RATE_BYTES: u64 = 64 << 20;
 /// The devices whose times the objective `latency` counts, unless the configuration says otherwise.
 const DEFAULT_DEVICES: &str = "default";
+/// With the objective `ppc_total`: the part of its best hit ratio that every VM keeps, unless the configuration says otherwise.
+const DEFAULT_PPC_FLOOR: f64 = 0.9;
+/// With the objective `ppc_literal`: the smallest share of a VM, unless the configuration says otherwise.
+const DEFAULT_PPC_LEAST_BYTES: u64 = 1 << 20;
 /// The longest time of a device: ten seconds.
 const MAX_TIME_US: f64 = 1e7;
 /// Most VMs that a message about sums names.
@@ -71,6 +75,50 @@ impl HostDevices {
     }
 }
 
+/// What a division maximises, in the units of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum HostObjective {
+    /// The sum of the VMs' hit ratios.
+    SumHitRatio,
+    /// Hits.
+    Hits,
+    /// Minus the VMs' mean latencies on the host's devices.
+    Latency,
+    /// Hit ratios for each block of cache, each VM keeping this part of its best.
+    PpcTotal {
+        /// From 0 to 1.
+        floor: f64,
+    },
+    /// Performance per cost as ETICA prints it (Eq. 3), each VM keeping a smallest share.
+    PpcLiteral {
+        /// Bytes of it, at least a block.
+        least_bytes: u64,
+    },
+    /// The hit ratio of the VM that is worst off.
+    MaxMin,
+}
+
+impl HostObjective {
+    /// The objective on devices of these times, in blocks of this size.
+    pub fn of_blocks(self, times: &AccessTimes, block: BlockSize) -> Objective {
+        match self {
+            HostObjective::SumHitRatio => Objective::SumHitRatio,
+            HostObjective::Hits => Objective::Hits,
+            HostObjective::Latency => times.objective(),
+            HostObjective::PpcTotal { floor } => Objective::PpcTotal { floor },
+            HostObjective::PpcLiteral { least_bytes } => {
+                Objective::PpcLiteral { min_blocks: least_bytes.div_ceil(block.bytes()) }
+            }
+            HostObjective::MaxMin => Objective::MaxMin,
+        }
+    }
+
+    /// The word of the configuration.
+    pub fn name(self) -> &'static str {
+        self.of_blocks(&AccessTimes::default(), BlockSize::KIB_4).name()
+    }
+}
+
 /// What VMs divide, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
@@ -82,8 +130,8 @@ pub struct HostConfig {
     pub interval: Duration,
     /// Bytes of a level that VMs give up in a second.
     pub rate_bytes: u64,
-    /// What a division maximises; the times of `latency` are those of the devices, see [`HostConfig::options`].
-    pub objective: Objective,
+    /// What a division maximises; for its times and blocks see [`HostConfig::options`].
+    pub objective: HostObjective,
     /// Which only the objective `latency` looks at.
     pub devices: HostDevices,
     /// What may be written to the cache SSD in a day; none: any amount.
@@ -94,10 +142,7 @@ impl HostConfig {
     /// How the host divides blocks of this size.
     pub fn options(&self, block: BlockSize) -> HostOptions {
         let times = self.devices.times(block);
-        let objective = match self.objective {
-            Objective::Latency { .. } => times.objective(),
-            other => other,
-        };
+        let objective = self.objective.of_blocks(&times, block);
         HostOptions { objective, times, ..HostOptions::default() }
     }
 }
@@ -173,6 +218,8 @@ pub(super) struct RawHost {
     interval: Option<Spanned<Period>>,
     rate: Option<Spanned<Size>>,
     objective: Option<Spanned<String>>,
+    ppc_floor: Option<Spanned<f64>>,
+    ppc_least: Option<Spanned<Size>>,
     devices: Option<Spanned<RawDevices>>,
     ssd_writes: Option<Spanned<DailyBytes>>,
 }
@@ -238,7 +285,7 @@ impl RawHost {
             }
             rate => rate.map_or(DEFAULT_RATE_BYTES, |rate| rate.get_ref().0),
         };
-        let objective = self.objective.map_or(Ok(Objective::SumHitRatio), |name| objective(&name))?;
+        let objective = objective(self.objective, self.ppc_floor, self.ppc_least)?;
         let devices = devices(self.devices)?;
         let ssd_writes = self.ssd_writes.map(Spanned::into_inner);
         let mode = self.mode.unwrap_or(usual);
@@ -267,17 +314,53 @@ fn devices(raw: Option<Spanned<RawDevices>>) -> Result<HostDevices, Fault> {
     }
 }
 
-fn objective(name: &Spanned<String>) -> Result<Objective, Fault> {
-    let latency = AccessTimes::default().objective();
-    let known = [Objective::SumHitRatio, Objective::Hits, latency, Objective::MaxMin];
-    let found = known.into_iter().find(|objective| objective.name() == name.get_ref());
-    found.ok_or_else(|| {
-        let known = known.map(Objective::name).join(", ");
-        Fault::at(
-            name.span(),
-            format!("Key 'objective' cannot be '{}'; write one of {known}", name.get_ref()),
-        )
-    })
+fn objective(
+    name: Option<Spanned<String>>,
+    floor: Option<Spanned<f64>>,
+    least: Option<Spanned<Size>>,
+) -> Result<HostObjective, Fault> {
+    let floor_is = floor.as_ref().map_or(DEFAULT_PPC_FLOOR, |floor| *floor.get_ref());
+    let least_bytes = least.as_ref().map_or(DEFAULT_PPC_LEAST_BYTES, |least| least.get_ref().0);
+    let known = [
+        HostObjective::SumHitRatio,
+        HostObjective::Hits,
+        HostObjective::Latency,
+        HostObjective::PpcTotal { floor: floor_is },
+        HostObjective::PpcLiteral { least_bytes },
+        HostObjective::MaxMin,
+    ];
+    let found = match &name {
+        None => HostObjective::SumHitRatio,
+        Some(name) => known.into_iter().find(|one| one.name() == name.get_ref()).ok_or_else(|| {
+            let known = known.map(HostObjective::name).join(", ");
+            let message = format!("Key 'objective' cannot be '{}'; write one of {known}", name.get_ref());
+            Fault::at(name.span(), message)
+        })?,
+    };
+    if let Some(floor) = floor {
+        if !matches!(found, HostObjective::PpcTotal { .. }) {
+            return Err(only_with(floor.span(), "ppc_floor", "ppc_total"));
+        }
+        if !(0.0..=1.0).contains(floor.get_ref()) {
+            return Err(Fault::at(floor.span(), "Key 'ppc_floor' takes a number from 0 to 1"));
+        }
+    }
+    if let Some(least) = least {
+        if !matches!(found, HostObjective::PpcLiteral { .. }) {
+            return Err(only_with(least.span(), "ppc_least", "ppc_literal"));
+        }
+        if !(1..=MAX_LEVEL_BYTES).contains(&least_bytes) {
+            let most = Size(MAX_LEVEL_BYTES);
+            return Err(Fault::at(least.span(), format!("Key 'ppc_least' takes a size from 1 byte to {most}")));
+        }
+    }
+    Ok(found)
+}
+
+/// A key that means nothing under another objective.
+fn only_with(at: Range<usize>, key: &str, objective: &str) -> Fault {
+    let message = format!("Key '{key}' is only for objective = \"{objective}\"; write that, or take the key out");
+    Fault::at(at, message)
 }
 
 /// Whole blocks of any size.

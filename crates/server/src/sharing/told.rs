@@ -1,11 +1,10 @@
 //! Decisions in words and numbers, each with its reason.
 
 use lode_policy::host::{Change, Division, Reason};
-use lode_reuse::sizing::Objective;
 use lode_types::Level;
 
 use super::Sharing;
-use crate::config::{HostMode, Size};
+use crate::config::{HostMode, HostObjective, Size};
 use crate::events::{EventKind, Other, ShareChange};
 
 /// Shares of a level that a division tells one by one, the largest moves; the rest of many is a sum. A thousand VMs would have what
@@ -37,7 +36,7 @@ impl Sharing {
             let share = self.share_change(division, change, old(change), &flows);
             let name = &self.vms[change.vm].name;
             let kind = if advises { EventKind::Advice } else { EventKind::Share };
-            let text = text(&share, (self.host.objective, division.reason), advises);
+            let text = text(&share, &self.reason(division), advises);
             tracing::info!("VM {name}: {text}");
             self.events.note_share(kind, name, text, share);
         }
@@ -45,6 +44,14 @@ impl Sharing {
             let text = if advises { format!("advice: {text}") } else { text };
             tracing::info!("{text}");
             self.events.note(if advises { EventKind::Advice } else { EventKind::Share }, None, text);
+        }
+    }
+
+    /// Why a level is divided anew, in words.
+    fn reason(&self, division: &Division) -> String {
+        match division.reason {
+            Reason::Gain { before, after } => gain(self.host.objective, [before, after], self.block_bytes),
+            Reason::Rules => "VMs, their limits or what there is changed".to_owned(),
         }
     }
 
@@ -137,8 +144,25 @@ fn flows(moves: &[(usize, u32, u32)]) -> Vec<Flow> {
     flows
 }
 
+/// What a division gains by its objective, whose values are of blocks of this size.
+fn gain(objective: HostObjective, [before, after]: [f64; 2], block_bytes: u64) -> String {
+    let per_gib = (1_u64 << 30) as f64 / block_bytes as f64;
+    match objective {
+        HostObjective::SumHitRatio => format!("all VMs together {before:.3} to {after:.3}"),
+        HostObjective::Hits => format!("hits of all VMs together {before:.0} to {after:.0}"),
+        // It maximises what is less than nothing.
+        HostObjective::Latency => {
+            format!("mean latencies of all VMs together {:.1} to {:.1} us", -before, -after)
+        }
+        HostObjective::PpcTotal { .. } | HostObjective::PpcLiteral { .. } => {
+            format!("hit ratios for each GiB {:.3} to {:.3}", before * per_gib, after * per_gib)
+        }
+        HostObjective::MaxMin => format!("the VM that is worst off {before:.3} to {after:.3}"),
+    }
+}
+
 /// One VM's change as a sentence.
-fn text(share: &ShareChange, (objective, reason): (Objective, Reason), advises: bool) -> String {
+fn text(share: &ShareChange, reason: &str, advises: bool) -> String {
     let grows = share.to_bytes > share.from_bytes;
     let (sign, direction) = if grows { ('+', "from") } else { ('-', "to") };
     let [from, to] = [share.from_bytes, share.to_bytes].map(Size);
@@ -170,14 +194,7 @@ fn text(share: &ShareChange, (objective, reason): (Objective, Reason), advises: 
     if let Some(more @ 1..) = others.len().checked_sub(MOST_NAMED) {
         text += &format!(" and {more} more");
     }
-    match reason {
-        Reason::Gain { before, after } if matches!(objective, Objective::Latency { .. }) => {
-            // It maximises what is less than nothing.
-            text + &format!("; mean latencies of all VMs together {:.1} to {:.1} us", -before, -after)
-        }
-        Reason::Gain { before, after } => text + &format!("; all VMs together {before:.3} to {after:.3}"),
-        Reason::Rules => text + "; VMs, their limits or what there is changed",
-    }
+    format!("{text}; {reason}")
 }
 
 #[cfg(test)]
@@ -226,16 +243,28 @@ mod tests {
                 expected_hit_ratio_change: Some(-0.004),
             }],
         };
-        let gain = Reason::Gain { before: 1.5, after: 1.608 };
+        let said = |objective, values| gain(objective, values, 4096);
         assert_eq!(
-            text(&share, (Objective::SumHitRatio, gain), false),
+            text(&share, &said(HostObjective::SumHitRatio, [1.5, 1.608]), false),
             "+38 GiB SSD (2 GiB to 40 GiB): +11.2 % read hits expected (61.0 to 72.2 %); from vm03, -0.4 %; \
              all VMs together 1.500 to 1.608"
         );
-        let faster = Reason::Gain { before: -9000.5, after: -7100.25 };
-        let latency = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
-        let said = text(&share, (latency, faster), false);
-        assert!(said.ends_with("; mean latencies of all VMs together 9000.5 to 7100.2 us"), "{said}");
+        for (objective, values, words) in [
+            (
+                HostObjective::Latency,
+                [-9000.5, -7100.25],
+                "mean latencies of all VMs together 9000.5 to 7100.2 us",
+            ),
+            (HostObjective::Hits, [1200.0, 1350.0], "hits of all VMs together 1200 to 1350"),
+            (
+                HostObjective::PpcTotal { floor: 0.9 },
+                [0.5 / 262_144.0, 0.75 / 262_144.0],
+                "hit ratios for each GiB 0.500 to 0.750",
+            ),
+            (HostObjective::MaxMin, [0.25, 0.3], "the VM that is worst off 0.250 to 0.300"),
+        ] {
+            assert_eq!(said(objective, values), words);
+        }
         let other =
             |vm: Option<&str>| Other { vm: vm.map(str::to_owned), bytes: 1, expected_hit_ratio_change: None };
         let unmeasured = ShareChange {
@@ -247,8 +276,8 @@ mod tests {
             others: vec![other(Some("a")), other(Some("b")), other(Some("c")), other(Some("d")), other(None)],
         };
         assert_eq!(
-            text(&unmeasured, (Objective::SumHitRatio, Reason::Rules), true),
-            "advice: -2 MiB DRAM (3 MiB to 1 MiB); to a, b, c and 1 more; VMs, their limits or what there is changed"
+            text(&unmeasured, "limits changed", true),
+            "advice: -2 MiB DRAM (3 MiB to 1 MiB); to a, b, c and 1 more; limits changed"
         );
     }
 }
