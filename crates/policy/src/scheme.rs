@@ -23,12 +23,22 @@ pub struct LevelDemand {
     pub weight: f64,
     /// Of the accesses, writes that a share of any size keeps from waiting for the disk and that are no hits of the curve.
     pub buffered_writes: u64,
+    /// Of a measure that sees no further than the VM's share: what the VM would try beyond `blocks`. The curve says what is
+    /// expected of it.
+    pub trial_blocks: u32,
 }
 
 /// Of a level that the VM could not use.
 impl Default for LevelDemand {
     fn default() -> LevelDemand {
-        LevelDemand { blocks: 0, curve: Vec::new(), accesses: 0, weight: 1.0, buffered_writes: 0 }
+        LevelDemand {
+            blocks: 0,
+            curve: Vec::new(),
+            accesses: 0,
+            weight: 1.0,
+            buffered_writes: 0,
+            trial_blocks: 0,
+        }
     }
 }
 

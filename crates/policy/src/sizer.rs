@@ -346,7 +346,7 @@ impl Sizer {
         let most = (0..used.len()).rev().max_by(|&a, &b| used[a].total_cmp(&used[b])).unwrap_or(0);
         let givers = (0..used.len()).filter(|&vm| used[vm] < used[most] && shares[vm].of(level) > least_kept);
         let least = givers.min_by(|&a, &b| used[a].total_cmp(&used[b]));
-        let chunk = ((f64::from(physical) * part) as u32).max(1);
+        let chunk = chunk_blocks(physical, part);
         let taken: u64 = shares.iter().map(|share| u64::from(share.of(level))).sum();
         let unused = u64::from(physical).saturating_sub(taken).min(u64::from(chunk)) as u32;
         let mut gained = if used[most] > 0.0 { unused } else { 0 };
@@ -411,6 +411,11 @@ impl Sizer {
 pub(crate) fn interval(settings: &Settings, requests: &str, seconds: &str) -> Interval {
     let by_time = settings.text("trigger") == "time";
     Interval::new(by_time, settings.integer(requests), settings.number(seconds))
+}
+
+/// What moves at a time of a level, of which it is this part: at least one block.
+pub(crate) fn chunk_blocks(physical: u32, part: f64) -> u32 {
+    ((f64::from(physical) * part) as u32).max(1)
 }
 
 /// How much of its share a VM uses, from 0 to 1: the blocks that it came back to. One that has no share could use all that it

@@ -8,7 +8,8 @@ use lode_engine::{Buf, EngineConfig, GuestOp, GuestRequest};
 use lode_hardware::Host;
 use lode_nbd::Command;
 use lode_policy::host::{HostOptions, HostSizer, VmRule};
-use lode_policy::{AccessTimes, CounterReport, OfSized, Points, Quota, SchemeInfo, Tenant};
+use lode_policy::{AccessTimes, CounterReport, OfSized, Points, Quota, SchemeInfo, Settings, Tenant};
+use lode_reuse::sizing::Objective;
 use lode_sim::{DirectHost, Machine};
 use lode_trace::{Recorded, create_compact_with};
 use lode_types::{BlockSize, Level, RequestOp, TraceRequest};
@@ -33,26 +34,104 @@ struct Outcome {
     shares: Vec<Vec<[u64; 2]>>,
 }
 
-/// What all worlds are given.
-struct Case<'c> {
+/// One VM's scheme and settings of it.
+#[derive(Clone, Copy)]
+struct Caching<'c> {
     scheme: &'c str,
     sets: &'c [&'c str],
-    /// The devices whose latency is what counts; without, hit ratios do.
-    latency_of: Option<&'c str>,
+}
+
+impl Caching<'_> {
+    fn info(&self) -> &'static SchemeInfo {
+        SchemeInfo::find(self.scheme).unwrap()
+    }
+
+    /// What a VM can be given.
+    fn levels(&self) -> Quota {
+        let blocks = |mib: u64| (mib << 20 >> 12) as u32;
+        let levels = Quota::new(blocks(DRAM_MIB), blocks(SSD_MIB));
+        levels.map(|level, blocks| if self.info().levels.contains(&level) { blocks } else { 0 })
+    }
+
+    /// As a daemon has them where the host divides.
+    fn settings(&self) -> Settings {
+        let mut settings = self.info().settings();
+        let measures = self.info().setting_infos().any(|info| info.key == "sizing");
+        let sets = self.sets.iter().copied().chain(measures.then_some("sizing=host"));
+        sets.for_each(|set| settings.set_pair(set).unwrap());
+        settings
+    }
+}
+
+/// What divisions maximise.
+#[derive(Clone, Copy)]
+enum Maximised<'c> {
+    HitRatios,
+    /// Minus the mean latencies on these devices.
+    LatencyOf(&'c str),
+    /// Performance per cost, with this floor.
+    PpcTotal(f64),
+}
+
+impl Maximised<'_> {
+    /// Of a replay.
+    fn arguments(&self) -> Vec<String> {
+        match self {
+            Maximised::HitRatios => Vec::new(),
+            Maximised::LatencyOf(devices) => {
+                ["--devices", devices, "--set", "objective=latency"].map(str::to_owned).into()
+            }
+            Maximised::PpcTotal(floor) => {
+                let floor = format!("ppc_floor={floor}");
+                ["--set", "objective=ppc_total", "--set", &floor].map(str::to_owned).into()
+            }
+        }
+    }
+
+    /// Of a daemon's `[host]`.
+    fn keys(&self) -> String {
+        match self {
+            Maximised::HitRatios => String::new(),
+            Maximised::LatencyOf(devices) => format!("objective = \"latency\"\ndevices = \"{devices}\"\n"),
+            Maximised::PpcTotal(floor) => format!("objective = \"ppc_total\"\nppc_floor = {floor}\n"),
+        }
+    }
+
+    fn options(&self) -> HostOptions {
+        match self {
+            Maximised::HitRatios => HostOptions::default(),
+            Maximised::LatencyOf(devices) => {
+                let times = Host::find(devices).unwrap().service_times(BlockSize::KIB_4);
+                let times = AccessTimes::of_us(times.one_block_us());
+                HostOptions { objective: times.objective(), times, ..HostOptions::default() }
+            }
+            Maximised::PpcTotal(floor) => {
+                HostOptions { objective: Objective::PpcTotal { floor: *floor }, ..HostOptions::default() }
+            }
+        }
+    }
+}
+
+/// What all worlds are given.
+struct Case<'c> {
+    vms: [Caching<'c>; VMS],
+    maximised: Maximised<'c>,
     all: &'c [TraceRequest],
     disk_bytes: u64,
 }
 
 impl Case<'_> {
-    fn info(&self) -> &'static SchemeInfo {
-        SchemeInfo::find(self.scheme).unwrap()
-    }
-
     /// What the VMs divide.
     fn levels(&self) -> Quota {
-        let blocks = |mib: u64| (mib << 20 >> 12) as u32;
-        let levels = Quota::new(blocks(DRAM_MIB), blocks(SSD_MIB));
-        levels.map(|level, blocks| if self.info().levels.contains(&level) { blocks } else { 0 })
+        let of_vm =
+            |quota: Quota, vm: &Caching<'_>| quota.map(|level, blocks| blocks.max(vm.levels().of(level)));
+        self.vms.iter().fold(Quota::default(), of_vm)
+    }
+
+    /// What a VM begins with: equal parts for those that use a level.
+    fn first_share(&self, vm: &Caching<'_>) -> Quota {
+        let users = |level| self.vms.iter().filter(|other| other.info().levels.contains(&level)).count();
+        vm.levels().map(|level, blocks| blocks / users(level).max(1) as u32)
     }
 }
 
@@ -73,7 +152,9 @@ fn merged(number: usize) -> Option<(Vec<TraceRequest>, u64)> {
     Some((all, first_bytes.max(second_bytes)))
 }
 
+/// Every VM under the first one's scheme.
 fn in_replay(site: &Site, case: &Case<'_>) -> Outcome {
+    let [Caching { scheme, sets }, ..] = case.vms;
     let path = site.path("host.lode");
     let mut writer = create_compact_with(&path, Recorded::TIMES).unwrap();
     let names: Vec<String> = (1..=VMS).map(|vm| format!("vm{vm}")).collect();
@@ -82,13 +163,13 @@ fn in_replay(site: &Site, case: &Case<'_>) -> Outcome {
     let [dram, ssd] = [DRAM_MIB, SSD_MIB].map(|mib| format!("{mib}MiB"));
     let interval = format!("sizing_interval={INTERVAL}");
     let path = path.to_str().unwrap();
-    let mut arguments = vec!["replay", path, "--scheme", case.scheme, "--ssd", &ssd, "--json"];
+    let mut arguments = vec!["replay", path, "--scheme", scheme, "--ssd", &ssd, "--json"];
     if case.levels().dram_blocks > 0 {
         arguments.extend(["--dram", &dram]);
     }
-    let latency = case.latency_of.map(|devices| ["--devices", devices, "--set", "objective=latency"]);
-    arguments.extend(latency.iter().flatten());
-    for set in case.sets.iter().copied().chain(["sizing=host", &interval]) {
+    let maximised = case.maximised.arguments();
+    arguments.extend(maximised.iter().map(String::as_str));
+    for set in sets.iter().copied().chain(["sizing=host", &interval]) {
         arguments.extend(["--set", set]);
     }
     let report: Value = serde_json::from_str(&lode_ok(&arguments)).unwrap();
@@ -106,36 +187,26 @@ fn share_of(quota: &Value) -> [u64; 2] {
 }
 
 fn in_simulation(case: &Case<'_>) -> Outcome {
-    let mut settings = case.info().settings();
-    // As a daemon has it where the host divides.
-    let sets = case.sets.iter().copied().chain(["sizing=host"]);
-    sets.for_each(|set| settings.set_pair(set).unwrap());
     let levels = case.levels();
-    let first = levels.map(|_, blocks| blocks / VMS as u32);
-    let machine = |vm: usize| {
-        let config = EngineConfig::new(BlockSize::KIB_4, case.disk_bytes, first);
-        let config = EngineConfig { largest_share: Some(levels), ..config };
-        let (name, settings) = (format!("vm{vm}"), settings.clone());
+    let first = case.vms.map(|vm| case.first_share(&vm));
+    let machine = |(at, vm): (usize, &Caching<'_>)| {
+        let config = EngineConfig::new(BlockSize::KIB_4, case.disk_bytes, first[at]);
+        let config = EngineConfig { largest_share: Some(vm.levels()), ..config };
+        let (name, settings) = (format!("vm{}", at + 1), vm.settings());
         Machine { config, settings, name, ssd_bytes: 256 << 20, extent_bytes: 4 << 20, kept_records: 0 }
     };
-    let mut host = DirectHost::new((1..=VMS).map(machine).collect(), levels.dram_blocks);
-    let latency = case.latency_of.map(|devices| {
-        let times = Host::find(devices).unwrap().service_times(BlockSize::KIB_4);
-        let times = AccessTimes::of_us(times.one_block_us());
-        HostOptions { objective: times.objective(), times, ..HostOptions::default() }
-    });
-    let mut sizer = HostSizer::new(levels, latency.unwrap_or_default());
-    let least = levels.map(|level, _| case.info().least_blocks(level));
-    let rule = |vm| VmRule {
-        name: format!("vm{vm}"),
+    let mut host = DirectHost::new(case.vms.iter().enumerate().map(machine).collect(), levels.dram_blocks);
+    let mut sizer = HostSizer::new(levels, case.maximised.options());
+    let rule = |(at, vm): (usize, &Caching<'_>)| VmRule {
+        name: format!("vm{}", at + 1),
         weight: 1.0,
-        least,
-        most: levels,
-        reach: levels,
+        least: vm.levels().map(|level, _| vm.info().least_blocks(level)),
+        most: vm.levels(),
+        reach: vm.levels(),
         named: OfSized::default(),
     };
-    sizer.set_vms((1..=VMS).map(rule).collect());
-    sizer.put_shares(&[first; VMS]);
+    sizer.set_vms(case.vms.iter().enumerate().map(rule).collect());
+    sizer.put_shares(&first);
     let mut outcome = Outcome { shares: vec![Vec::new(); VMS], ..Outcome::default() };
     for (at, request) in all_with_ends(case.all) {
         if let Some(request) = request {
@@ -181,27 +252,21 @@ fn all_with_ends(all: &[TraceRequest]) -> impl Iterator<Item = (usize, Option<&T
 
 fn in_daemon(site: &Site, case: &Case<'_>) -> Outcome {
     let folder = site.folder.path().display();
-    let settings: Vec<String> = case
-        .sets
-        .iter()
-        .map(|set| set.split_once('=').unwrap())
-        .map(|(key, value)| format!("{key} = \"{value}\""))
-        .collect();
     let dram =
         if case.levels().dram_blocks > 0 { format!("dram = \"{DRAM_MIB}MiB\"\n") } else { String::new() };
-    let latency = case
-        .latency_of
-        .map_or_else(String::new, |devices| format!("objective = \"latency\"\ndevices = \"{devices}\"\n"));
     let mut text = format!(
         "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 2\n[ssd]\npath = \"{folder}/ssd.img\"\n\
-         [host]\nmode = \"auto\"\n{dram}ssd = \"{SSD_MIB}MiB\"\ninterval = \"1 h\"\nrate = \"1GiB\"\n{latency}"
+         [host]\nmode = \"auto\"\n{dram}ssd = \"{SSD_MIB}MiB\"\ninterval = \"1 h\"\nrate = \"1GiB\"\n{}",
+        case.maximised.keys()
     );
-    for vm in 1..=VMS {
+    for (vm, caching) in (1..).zip(&case.vms) {
+        let settings = caching.sets.iter().map(|set| set.split_once('=').unwrap());
+        let settings: Vec<String> = settings.map(|(key, value)| format!("{key} = \"{value}\"")).collect();
         File::create(site.path(&format!("vm{vm}.img"))).unwrap().set_len(case.disk_bytes).unwrap();
         text += &format!(
             "[[vm]]\nname = \"vm{vm}\"\nbacking = {{ path = \"{folder}/vm{vm}.img\" }}\nscheme = \"{}\"\n\
              writeback = \"scheme\"\nsettings = {{ {} }}\nlisten = [\"unix:{folder}/vm{vm}.sock\"]\n",
-            case.scheme,
+            caching.scheme,
             settings.join(", ")
         );
     }
@@ -251,19 +316,25 @@ fn divided(site: &Site, daemon: &Daemon<'_>) -> Vec<[u64; 2]> {
     }
 }
 
-fn three_worlds_agree(scheme: &str, sets: &[&str], latency_of: Option<&str>) {
+fn three_worlds_agree(scheme: &str, sets: &[&str], maximised: Maximised<'_>) {
+    let mut changes = 0;
     for (all, disk_bytes) in (0..).map_while(merged) {
         let site = Site::in_memory();
-        let case = Case { scheme, sets, latency_of, all: &all, disk_bytes };
+        let case = Case { vms: [Caching { scheme, sets }; VMS], maximised, all: &all, disk_bytes };
         let replay = in_replay(&site, &case);
         println!("{scheme} {sets:?}: {:?}", replay.shares);
-        assert!(replay.counters.iter().all(|vm| vm[0] == REQUESTS as u64));
-        assert!(replay.shares.iter().all(|vm| vm.len() == VMS * REQUESTS / INTERVAL));
-        let changes = replay.shares.iter().flat_map(|vm| vm.windows(2)).filter(|two| two[0] != two[1]);
-        assert!(changes.count() >= VMS, "{scheme}: shares move: {:?}", replay.shares);
+        changes += share_changes(&replay);
         assert_eq!(replay, in_simulation(&case), "{scheme}: replay and simulation differ in {COUNTERS:?}");
         assert_eq!(replay, in_daemon(&site, &case), "{scheme}: replay and daemon differ in {COUNTERS:?}");
     }
+    assert!(changes >= VMS, "{scheme} {sets:?}: shares moved {changes} times");
+}
+
+/// How many shares changed. All requests were served, and all intervals ended.
+fn share_changes(outcome: &Outcome) -> usize {
+    assert!(outcome.counters.iter().all(|vm| vm[0] == REQUESTS as u64));
+    assert!(outcome.shares.iter().all(|vm| vm.len() == VMS * REQUESTS / INTERVAL));
+    outcome.shares.iter().flat_map(|vm| vm.windows(2)).filter(|two| two[0] != two[1]).count()
 }
 
 /// A daemon measures distances on a sample unless told otherwise, a replay all of them.
@@ -273,34 +344,58 @@ const SAMPLED: &str = "distances=sampled";
 #[test]
 fn hosts_with_etica_are_the_same_everywhere() {
     let sets = ["assoc=0", "promotion_interval=100", "queue_percent=50"];
-    three_worlds_agree("etica", &[&sets[..], &["mode=full-hybrid", EXACT]].concat(), None);
-    three_worlds_agree("etica", &[&sets[..], &["mode=npe", EXACT]].concat(), None);
-    three_worlds_agree("etica", &[&sets[..], &["mode=npe", SAMPLED]].concat(), None);
+    for more in [["mode=full-hybrid", EXACT], ["mode=npe", EXACT], ["mode=npe", SAMPLED]] {
+        three_worlds_agree("etica", &[&sets[..], &more].concat(), Maximised::HitRatios);
+    }
 }
 
 #[test]
-fn hosts_that_divide_by_latency_are_the_same_everywhere_and_know_their_devices() {
+fn hosts_that_divide_by_latency_or_cost_are_the_same_everywhere() {
     let sets = ["assoc=0", "promotion_interval=100", "queue_percent=50", "mode=full-hybrid", EXACT];
-    three_worlds_agree("etica", &sets, Some("nvme-raid10"));
-    three_worlds_agree("eci-cache-like", &["assoc=0", EXACT], Some("default-raid5"));
+    three_worlds_agree("etica", &sets, Maximised::LatencyOf("nvme-raid10"));
+    three_worlds_agree("eci-cache-like", &["assoc=0", EXACT], Maximised::LatencyOf("default-raid5"));
+    three_worlds_agree("etica", &sets, Maximised::PpcTotal(0.3));
 }
 
 #[test]
 fn hosts_with_one_level_are_the_same_everywhere() {
     let objective = "objective=sum_hit_ratio";
-    three_worlds_agree("eci-cache-like", &["assoc=0", objective, EXACT], None);
-    three_worlds_agree("centaur-like", &["assoc=0", objective, SAMPLED], None);
+    for (scheme, sets) in [
+        ("eci-cache-like", &["assoc=0", objective, EXACT][..]),
+        ("centaur-like", &["assoc=0", objective, SAMPLED]),
+        ("vcacheshare-like", &["assoc=0", EXACT]),
+        ("s-cave-like", &["assoc=0", "chunk_percent=30"]),
+    ] {
+        three_worlds_agree(scheme, sets, Maximised::HitRatios);
+    }
 }
 
 /// The default, with looks at its shadows so often, and changes so cheap, that schemes follow each other while shares move.
 #[test]
 fn hosts_with_auto_are_the_same_everywhere() {
+    let by_hits = Maximised::HitRatios;
     for distances in [EXACT, SAMPLED] {
-        three_worlds_agree(
-            "auto",
-            &[eventful("auto"), &["objective=sum_hit_ratio", distances]].concat(),
-            None,
-        );
+        let sets = [eventful("auto"), &["objective=sum_hit_ratio", distances]].concat();
+        three_worlds_agree("auto", &sets, by_hits);
     }
-    three_worlds_agree("auto", &[eventful("auto"), &[SAMPLED]].concat(), Some("nvme-raid10"));
+    three_worlds_agree("auto", &[eventful("auto"), &[SAMPLED]].concat(), Maximised::LatencyOf("nvme-raid10"));
+}
+
+/// VMs of several schemes, one of which measures nothing, so that its share goes by its weight. A replay has one scheme for all.
+#[test]
+fn hosts_of_several_schemes_are_the_same_in_simulation_and_daemon() {
+    let etica = Caching { scheme: "etica", sets: &["assoc=0", "promotion_interval=100", "mode=npe", EXACT] };
+    let eci = Caching { scheme: "eci-cache-like", sets: &["assoc=0", EXACT] };
+    let lru = Caching { scheme: "lru", sets: &["assoc=0"] };
+    let mut changes = 0;
+    for (all, disk_bytes) in (0..).map_while(merged) {
+        for vms in [[etica, eci, lru], [etica, etica, eci]] {
+            let site = Site::in_memory();
+            let case = Case { vms, maximised: Maximised::HitRatios, all: &all, disk_bytes };
+            let simulated = in_simulation(&case);
+            changes += share_changes(&simulated);
+            assert_eq!(simulated, in_daemon(&site, &case), "simulation and daemon differ in {COUNTERS:?}");
+        }
+    }
+    assert!(changes >= VMS, "shares moved {changes} times");
 }

@@ -124,7 +124,7 @@ impl HostSizer {
         VmDemand {
             curve: demand.curve.clone(),
             accesses: demand.accesses,
-            demand_blocks: u64::from(demand.blocks),
+            demand_blocks: u64::from(demand.blocks) + u64::from(demand.trial_blocks),
             weight: demand.weight * weight,
             min_blocks: u64::from(least.min(most)),
             max_blocks: u64::from(most),

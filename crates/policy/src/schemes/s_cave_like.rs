@@ -45,6 +45,8 @@ pub struct EffectiveSpace {
     blocks: u32,
     hits: u64,
     accesses: u64,
+    /// What a VM grows by at a time.
+    chunk_blocks: u32,
 }
 
 impl EffectiveSpace {
@@ -65,8 +67,12 @@ impl EffectiveSpace {
 }
 
 impl Measure for EffectiveSpace {
-    fn new(_: &Settings, _: Quota) -> EffectiveSpace {
-        EffectiveSpace::default()
+    fn new(settings: &Settings, physical: Quota) -> EffectiveSpace {
+        let part = settings.number(sizer::CHUNK_PERCENT.key) / 100.0;
+        EffectiveSpace {
+            chunk_blocks: sizer::chunk_blocks(physical.ssd_blocks, part),
+            ..EffectiveSpace::default()
+        }
     }
 
     #[inline(always)]
@@ -92,13 +98,26 @@ impl Measure for EffectiveSpace {
         }
     }
 
-    fn demand(&mut self, _: Points) -> LevelDemand {
+    fn demand(&mut self, _: Points, share_blocks: u32) -> LevelDemand {
         let (blocks, hits) = (std::mem::take(&mut self.blocks), std::mem::take(&mut self.hits));
         let accesses = std::mem::take(&mut self.accesses);
         self.hit.fill(0);
-        let curve =
-            if blocks == 0 { Vec::new() } else { vec![CurvePoint { size_blocks: u64::from(blocks), hits }] };
-        LevelDemand { blocks, curve, accesses, ..LevelDemand::default() }
+        let point = |size_blocks: u32, hits| CurvePoint { size_blocks: u64::from(size_blocks), hits };
+        let mut curve = if blocks == 0 { Vec::new() } else { vec![point(blocks, hits)] };
+        // Nobody can come back to what lies beyond the share. A host that divides by demands finds out a chunk at a time, of which
+        // as much is expected as of what is in use; without a share, all.
+        let beyond = match blocks {
+            0 if share_blocks == 0 => accesses,
+            0 => 0,
+            blocks => {
+                (hits * u64::from(self.chunk_blocks) / u64::from(blocks)).min(accesses.saturating_sub(hits))
+            }
+        };
+        let trial_blocks = if beyond > 0 { self.chunk_blocks } else { 0 };
+        if trial_blocks > 0 {
+            curve.push(point(blocks.saturating_add(trial_blocks), hits + beyond));
+        }
+        LevelDemand { blocks, curve, accesses, trial_blocks, ..LevelDemand::default() }
     }
 
     fn memory_bytes(&self) -> usize {

@@ -28,7 +28,9 @@ struct Case {
 impl Case {
     fn settings(&self) -> Settings {
         let mut settings = settings(self.kind.name(), &[("assoc", &self.assoc.to_string())]);
-        if self.kind != Kind::SCave {
+        if let Kind::SCave { chunk_percent, .. } = self.kind {
+            settings.set("chunk_percent", &chunk_percent.to_string()).unwrap();
+        } else {
             settings.set("window", if self.carries { "carry" } else { "reset" }).unwrap();
             settings.set("track_blocks", if self.few_tracked { "1" } else { "0" }).unwrap();
             settings.set("distances", if self.sampled { "sampled" } else { "exact" }).unwrap();
@@ -43,7 +45,7 @@ impl Case {
                 settings.set("alpha", &alpha.to_string()).unwrap();
                 settings.set("intensity", if by_share { "by_share" } else { "flat" }).unwrap();
             }
-            Kind::Centaur | Kind::SCave => {}
+            Kind::Centaur | Kind::SCave { .. } => {}
         }
         settings.set("write_policy", self.policy).unwrap();
         settings
@@ -56,13 +58,17 @@ impl Case {
     }
 }
 
+fn s_cave(chunk_percent: u32) -> Kind {
+    Kind::SCave { chunk_percent, chunk_blocks: (PHYSICAL.ssd_blocks * chunk_percent / 100).max(1) }
+}
+
 fn any_kind() -> impl Strategy<Value = Kind> {
     let alpha = prop::sample::select(vec![0.0, 0.1, 3.0]);
     prop_oneof![
         2 => (prop::sample::select(vec![0.0, 0.2, 0.4, 1.0]), 1u32..12)
             .prop_map(|(threshold, interval)| Kind::Eci { threshold, interval }),
         1 => Just(Kind::Centaur),
-        1 => Just(Kind::SCave),
+        1 => prop::sample::select(vec![1, 30, 100]).prop_map(s_cave),
         1 => (alpha, any::<bool>()).prop_map(|(alpha, by_share)| Kind::VCacheShare { alpha, by_share }),
     ]
 }
@@ -177,7 +183,7 @@ proptest! {
         let mut host = Host::new(&settings, physical, 3);
         let mut twin: Vec<PlainSized> = host.shares().iter().map(|&blocks| {
             let level = PlainSets { level: PlainLevel::new(0, false, blocks), lru: true };
-            PlainSized::new(Kind::SCave, "wt", level, true, 1 << 20)
+            PlainSized::new(s_cave(1), "wt", level, true, 1 << 20)
         }).collect();
         for (vm, block, read) in requests {
             let before = host.shares();

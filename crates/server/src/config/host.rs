@@ -351,7 +351,10 @@ fn objective(
         }
         if !(1..=MAX_LEVEL_BYTES).contains(&least_bytes) {
             let most = Size(MAX_LEVEL_BYTES);
-            return Err(Fault::at(least.span(), format!("Key 'ppc_least' takes a size from 1 byte to {most}")));
+            return Err(Fault::at(
+                least.span(),
+                format!("Key 'ppc_least' takes a size from 1 byte to {most}"),
+            ));
         }
     }
     Ok(found)
@@ -359,7 +362,8 @@ fn objective(
 
 /// A key that means nothing under another objective.
 fn only_with(at: Range<usize>, key: &str, objective: &str) -> Fault {
-    let message = format!("Key '{key}' is only for objective = \"{objective}\"; write that, or take the key out");
+    let message =
+        format!("Key '{key}' is only for objective = \"{objective}\"; write that, or take the key out");
     Fault::at(at, message)
 }
 

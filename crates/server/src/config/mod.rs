@@ -26,7 +26,9 @@ use lode_types::Level;
 pub use changes::Changes;
 pub(crate) use edit::new_vm;
 pub(crate) use host::listed;
-pub use host::{DEFAULT_INTERVAL_S, DEFAULT_RATE_BYTES, HostConfig, HostDevices, HostMode, HostObjective, VmBounds};
+pub use host::{
+    DEFAULT_INTERVAL_S, DEFAULT_RATE_BYTES, HostConfig, HostDevices, HostMode, HostObjective, VmBounds,
+};
 pub use listen::{Address, Listen};
 pub use units::{DailyBytes, Size};
 pub use write_back::{BackgroundConfig, OrderedKeys, Period, Share, WriteBack};

@@ -94,8 +94,8 @@ pub trait Measure {
     /// The level lost what was in this slot.
     fn lost(&mut self, _slot: Slot) {}
 
-    /// Ends the window and says what the VM could have used of the SSD.
-    fn demand(&mut self, points: Points) -> LevelDemand;
+    /// Ends the window and says what the VM, which has a share of so many blocks, could have used of the SSD.
+    fn demand(&mut self, points: Points, share_blocks: u32) -> LevelDemand;
 
     /// Takes one step of [`Prefetch`] for a block with this hash.
     fn prefetch(&self, _step: PrefetchStep, _hash: u32) {}
@@ -162,7 +162,7 @@ impl<M: Measure> Prefetch for Measured<M> {
 impl<M: Measure> Sizing for Measured<M> {
     fn demand(&mut self, points: Points) -> [LevelDemand; 2] {
         let mut demands = <[LevelDemand; 2]>::default();
-        let mut demand = self.measure.demand(points);
+        let mut demand = self.measure.demand(points, self.level.quota().ssd_blocks);
         if !self.level.keeps_dirty() {
             demand.buffered_writes = 0;
         }

@@ -158,7 +158,7 @@ impl<R: Reading> Measure for Reuse<R> {
         }
     }
 
-    fn demand(&mut self, points: Points) -> LevelDemand {
+    fn demand(&mut self, points: Points, _: u32) -> LevelDemand {
         let counts = self.counts.since(&std::mem::replace(&mut self.window_start, self.counts));
         if let Some(history) = &mut self.history {
             history.begin_window(self.carries);

@@ -48,7 +48,7 @@ impl Demand {
     /// Of each level, beside a DRAM level of so many blocks.
     pub(super) fn close_window(&mut self, dram_blocks: u32) -> [LevelDemand; 2] {
         // What the SSD serves takes the whole curve.
-        let all = self.0.demand(Points::All);
+        let all = self.0.demand(Points::All, dram_blocks);
         let ssd = beyond(&all, dram_blocks);
         let mut demands = <[LevelDemand; 2]>::default();
         demands[Level::Ssd.index()] = ssd;
@@ -89,7 +89,8 @@ mod tests {
     fn the_ssd_serves_what_is_beyond_dram() {
         let point = |size_blocks, hits| CurvePoint { size_blocks, hits };
         let curve = vec![point(1, 5), point(10, 20), point(30, 50)];
-        let all = LevelDemand { blocks: 30, curve, accesses: 100, weight: 1.0, buffered_writes: 7 };
+        let all =
+            LevelDemand { blocks: 30, curve, accesses: 100, buffered_writes: 7, ..LevelDemand::default() };
         let ssd = beyond(&all, 10);
         assert_eq!((ssd.blocks, ssd.curve), (20, vec![point(20, 30)]));
         assert_eq!((ssd.accesses, ssd.buffered_writes), (100, 7));

@@ -18,7 +18,11 @@ pub enum Kind {
         interval: u32,
     },
     Centaur,
-    SCave,
+    /// What a VM grows by at a time, in per cent of the level, and in blocks.
+    SCave {
+        chunk_percent: u32,
+        chunk_blocks: u32,
+    },
     /// Alpha, and whether the intensity counts by share.
     VCacheShare {
         alpha: f64,
@@ -31,7 +35,7 @@ impl Kind {
         match self {
             Kind::Eci { .. } => "eci-cache-like",
             Kind::Centaur => "centaur-like",
-            Kind::SCave => "s-cave-like",
+            Kind::SCave { .. } => "s-cave-like",
             Kind::VCacheShare { .. } => "vcacheshare-like",
         }
     }
@@ -200,9 +204,25 @@ impl PlainSized {
                 let buffered_writes = if keeps { accesses - reads - counted } else { 0 };
                 LevelDemand { buffered_writes, ..of_curve(curve(&distances), accesses, 1.0) }
             }
-            Kind::SCave => {
-                let point = CurvePoint { size_blocks: hit.len() as u64, hits };
-                of_curve(if hit.is_empty() { vec![] } else { vec![point] }, accesses, 1.0)
+            Kind::SCave { chunk_blocks, .. } => {
+                let in_use = hit.len() as u64;
+                // As good as what is in use, block by block; of a VM without a share nothing is known.
+                let beyond = match in_use {
+                    0 if self.level.replacement.level.blocks == 0 => accesses,
+                    0 => 0,
+                    _ => (hits * u64::from(chunk_blocks) / in_use).min(accesses - hits),
+                };
+                let mut curve = vec![CurvePoint { size_blocks: in_use, hits }];
+                curve.retain(|point| point.size_blocks > 0);
+                let mut trial_blocks = 0;
+                if beyond > 0 {
+                    trial_blocks = chunk_blocks;
+                    curve.push(CurvePoint {
+                        size_blocks: in_use + u64::from(chunk_blocks),
+                        hits: hits + beyond,
+                    });
+                }
+                LevelDemand { blocks: in_use as u32, trial_blocks, ..of_curve(curve, accesses, 1.0) }
             }
             Kind::VCacheShare { .. } if reads == 0 => of_curve(vec![], accesses, 1.0),
             Kind::VCacheShare { alpha, by_share } => {
