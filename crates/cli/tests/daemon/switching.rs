@@ -1,5 +1,6 @@
 //! Schemes that change while guests write, with what the cache holds.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::client::PATIENCE;
@@ -34,36 +35,71 @@ fn wait_for_scheme(daemon: &Daemon<'_>, vm: usize, scheme: &str) {
     }
 }
 
-const CHANGES: usize = 100;
-const SWITCH_EVERY: usize = 5;
+/// Every so many commands one switches the scheme, too.
+const SWITCH_EVERY: usize = 4;
 const SCHEMES: [&str; 6] = ["lru", "arc", "etica", "s3-fifo", "lirs", "sieve"];
 
-/// Has fio write and verify on the first VM through so many changes.
-fn fio_verifies(site: &Site, daemon: &Daemon<'_>, mut change: impl FnMut(usize, &mut Numbers)) {
+/// The share of the SSD that a VM is served with.
+fn share_in_force(daemon: &Daemon<'_>, vm: usize) -> u64 {
+    daemon.status()["vms"][vm]["quota"]["ssd_blocks"].as_u64().unwrap()
+}
+
+/// Waits until a VM is served with another share, and returns it; none where that takes too long.
+fn next_share(daemon: &Daemon<'_>, vm: usize, old_blocks: u64, patience: Duration) -> Option<u64> {
+    let deadline = Instant::now() + patience;
+    while Instant::now() < deadline {
+        let blocks = share_in_force(daemon, vm);
+        if blocks != old_blocks {
+            return Some(blocks);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    None
+}
+
+/// Has fio write and verify on the first VM until its share has changed so many times, and its scheme a fifth as often. `change`
+/// gives the command for a change.
+fn fio_verifies(
+    site: &Site,
+    daemon: &Daemon<'_>,
+    changes: usize,
+    mut change: impl FnMut(usize, &mut Numbers),
+) {
     let uri = format!("--uri={}", site.uri("vm1"));
-    let began = Instant::now();
+    let is_done = AtomicBool::new(false);
+    let (mut changed, mut asked) = (0, 0);
     std::thread::scope(|scope| {
         let fio = scope.spawn(|| {
-            let job = ["--name=v", "--ioengine=nbd", &uri, "--rw=randrw", "--bsrange=4k-64k", "--iodepth=16"];
-            // What was written is read again after so many other writes, and all of it at the end.
-            let check = ["--size=48M", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=256"];
-            let time = ["--verify_state_save=0", "--time_based", "--runtime=15"];
-            run("/usr/bin/fio", &[&job[..], &check[..], &time[..]].concat())
+            let mut runs = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                let job =
+                    ["--name=v", "--ioengine=nbd", &uri, "--rw=randrw", "--bsrange=4k-64k", "--iodepth=16"];
+                // What was written is read again after so many other writes, and all of it at the end.
+                let check = ["--size=48M", "--verify=crc32c", "--verify_fatal=1", "--verify_backlog=256"];
+                let time = ["--verify_state_save=0", "--time_based", "--runtime=5"];
+                let text = run("/usr/bin/fio", &[&job[..], &check[..], &time[..]].concat());
+                assert!(text.contains("err= 0"), "{text}");
+                runs += 1;
+            }
+            runs
         });
         let mut random = Numbers(7);
-        for number in 0..CHANGES {
-            change(number, &mut random);
-            std::thread::sleep(Duration::from_millis(100));
+        let deadline = Instant::now() + 4 * PATIENCE;
+        let mut blocks = share_in_force(daemon, 0);
+        while changed < changes && Instant::now() < deadline && !fio.is_finished() {
+            change(asked, &mut random);
+            asked += 1;
+            if let Some(new) = next_share(daemon, 0, blocks, Duration::from_secs(2)) {
+                (blocks, changed) = (new, changed + 1);
+            }
         }
-        assert!(
-            !fio.is_finished() || began.elapsed() > Duration::from_secs(15),
-            "it ended before the changes"
-        );
-        let text = fio.join().unwrap();
-        assert!(text.contains("err= 0"), "{text}");
+        is_done.store(true, Ordering::Relaxed);
+        let runs = fio.join().unwrap();
+        println!("{changed} of {asked} changes came into force during {runs} runs of fio");
     });
+    assert_eq!(changed, changes, "shares that came into force, of {asked} commands");
     let switches = daemon.status()["vms"][0]["gauges"]["scheme_switches"].as_u64().unwrap();
-    assert!(switches >= 15, "{switches} of {} switches came about", CHANGES / SWITCH_EVERY);
+    assert!(switches >= changes as u64 / 5, "{switches} switches came about");
 }
 
 #[test]
@@ -73,7 +109,7 @@ fn fio_verifies_through_share_changes_and_scheme_switches() {
     }
     let site = site();
     let daemon = site.serve_up();
-    fio_verifies(&site, &daemon, |change, random| {
+    fio_verifies(&site, &daemon, 100, |change, random| {
         let ssd = format!("ssd={}MiB", 4 + random.below(40));
         if change % SWITCH_EVERY > 0 {
             set(&site, &["vm1", &ssd]);
@@ -111,7 +147,7 @@ fn fio_verifies_while_shares_follow_demands_and_schemes_switch() {
     let site = Site::new();
     configure_host(&site, "auto");
     let daemon = site.serve_up();
-    fio_verifies(&site, &daemon, |change, random| {
+    fio_verifies(&site, &daemon, 25, |change, random| {
         if change % SWITCH_EVERY == 0 {
             let scheme = SCHEMES[change / SWITCH_EVERY % SCHEMES.len()];
             set(&site, &["vm1", &format!("scheme={scheme}")]);
