@@ -283,6 +283,35 @@ fn a_vm_that_began_without_the_ssd_gets_what_it_could_use_of_it() {
     daemon.stop();
 }
 
+/// A step each second, in which a VM gives up no more than `rate` and the other one grows by no more than that.
+#[test]
+fn shares_move_no_faster_than_the_rate() {
+    const RATE_BLOCKS: u64 = 2 * 256;
+    let site = Site::in_memory();
+    let shares = ["ssd = \"16MiB\"\nscheme = \"lru\"", "ssd = \"32MiB\"\nscheme = \"lru\""];
+    configure(&site, shares, "ssd = \"48MiB\"\nrate = \"2MiB\"");
+    let daemon = site.serve_up();
+    let shares = || [0, 1].map(|vm| daemon.status()["vms"][vm]["quota"]["ssd_blocks"].as_u64().unwrap());
+    let began = Instant::now();
+    set(&site, "vm2", "20MiB");
+    set(&site, "vm1", "28MiB");
+    let (mut last, mut changes) = (shares(), 0);
+    while last != [28 * 256, 20 * 256] {
+        assert!(began.elapsed() < PATIENCE, "{last:?}");
+        let now = shares();
+        if now != last {
+            // What is seen at once may be two steps, of which one was late.
+            let moved = |vm: usize| last[vm].abs_diff(now[vm]);
+            assert!([0, 1].iter().all(|&vm| moved(vm) <= 2 * RATE_BLOCKS), "{last:?} to {now:?}");
+            (last, changes) = (now, changes + 1);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // 12 MiB in steps of 2 MiB, of which only the first one comes at once.
+    assert!(began.elapsed() >= Duration::from_secs(4) && changes >= 5, "{changes} in {:?}", began.elapsed());
+    daemon.stop();
+}
+
 #[test]
 fn a_share_that_nothing_lets_grow_is_refused_with_what_would() {
     let site = Site::new();
