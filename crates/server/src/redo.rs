@@ -107,7 +107,10 @@ pub(crate) fn check(vm: &VmConfig) -> Result<Option<PathBuf>, ServerError> {
 }
 
 fn failed(path: &Path) -> impl Fn(lode_store::StoreError) -> ServerError + '_ {
-    |error| ServerError::because(ServerErrorKind::Store, format!("The redo log {}", path.display()), error)
+    |error| {
+        let text = format!("The redo log {}: {}", path.display(), error.context());
+        ServerError::new(ServerErrorKind::Store, text)
+    }
 }
 
 /// What of a redo log cannot be brought to its VM's disk is refused, before anything is written. Gives the log, where there

@@ -67,6 +67,11 @@ impl StoreError {
         StoreError::new(StoreErrorKind::Media, context)
     }
 
+    /// What went wrong, for whoever says of what: not every device is a cache SSD.
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
     /// What to act on.
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

@@ -68,10 +68,10 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
         Err(error) if matches!(error.wrong, Wrong::Version(_)) => return Err(error.into()),
         // The label is written last, and once: it is none, or something else.
         Err(error) if matches!(error.wrong, Wrong::Magic) => return Ok(None),
-        Err(error) => return Err(damaged(format!("its redo log: {error}"))),
+        Err(error) => return Err(damaged(error.to_string())),
     };
     if device.size_bytes() < label.layout.bytes() {
-        return Err(damaged("its redo log is shorter than it was made".to_owned()));
+        return Err(damaged("it is shorter than it was made".to_owned()));
     }
     let (mut states, mut unreadable) = ([None; RedoLayout::STATES as usize], None);
     for copy in 0..RedoLayout::STATES {
@@ -81,14 +81,13 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
         }
     }
     // Each is in one sector, which is written whole or not at all: that neither is one is damage.
-    let lost =
-        || unreadable.unwrap_or_else(|| damaged("its redo log: neither copy of its state is one".to_owned()));
+    let lost = || unreadable.unwrap_or_else(|| damaged("neither copy of its state is one".to_owned()));
     let state = RedoState::newest(states).ok_or_else(lost)?;
     let mut entries = Vec::with_capacity(state.blocks as usize);
     for number in 0..RedoLayout::table_pages(state.blocks) {
         read(device, RedoLayout::table_page(number), &mut page)?;
         let table = RedoTablePage::decode(&label, &state, number, &page);
-        entries.extend(table.map_err(|error| damaged(format!("its redo log: {error}")))?.entries);
+        entries.extend(table.map_err(|error| damaged(error.to_string()))?.entries);
     }
     Ok(Some(RedoLog { label, group: state.group, entries }))
 }
@@ -113,7 +112,7 @@ pub fn check_redo_log(device: &mut dyn SyncDevice, disk_bytes: u64) -> Result<Op
     let label = &log.label;
     if !log.entries.is_empty() && disk_bytes < label.volume_bytes {
         let context = format!(
-            "its redo log is of a disk with {} bytes, and this one has {disk_bytes}: give the disk that the log was beside",
+            "it is of a disk with {} bytes, and this one has {disk_bytes}: give the disk that the log was beside",
             label.volume_bytes
         );
         return Err(StoreError::new(StoreErrorKind::WrongBacking, context));
@@ -177,7 +176,7 @@ fn read_block(
 ) -> Result<(), StoreError> {
     read(device, label.layout.block(number), bytes)?;
     if data_checksum(label.volume, entry.block, bytes) != entry.crc {
-        return Err(damaged(format!("block {} in its redo log is damaged", entry.block)));
+        return Err(damaged(format!("block {} in it is damaged", entry.block)));
     }
     Ok(())
 }

@@ -277,7 +277,8 @@ fn g11_a_start_refuses_before_anything_is_changed() {
     damaged[4096..3 * 4096].fill(0x5a);
     std::fs::write(&log, &damaged).unwrap();
     let refused = site.serve_fails();
-    assert!(refused.contains("neither copy of its state is one"), "{refused}");
+    let said = format!("The redo log {}: neither copy of its state is one", log.display());
+    assert!(refused.contains(&said), "{refused}");
     assert!(files() == [before[0].clone(), before[1].clone(), damaged, before[3].clone()]);
     std::fs::write(&log, &before[2]).unwrap();
     // As it was it goes on.
