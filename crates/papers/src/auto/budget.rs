@@ -83,14 +83,24 @@ struct Places {
 
 impl Places {
     fn of(recording: &Recording, has_times: bool) -> Places {
-        let mut at = Vec::with_capacity(recording.requests());
-        let (mut latest_ns, mut accesses) = (0, 0u64);
-        for (_, request) in recording.requests_by_time() {
-            latest_ns = request.time_ns.max(latest_ns);
-            accesses += blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()).len() as u64;
-            at.push(if has_times { latest_ns as f64 } else { accesses as f64 });
+        if has_times {
+            let mut latest_ns = 0;
+            let later = recording.requests_by_time().iter().map(|(_, request)| {
+                latest_ns = request.time_ns.max(latest_ns);
+                latest_ns as f64
+            });
+            let places = Places { at: later.collect(), has_times };
+            // Times of which all are the same say nothing.
+            if places.length() > 0.0 {
+                return places;
+            }
         }
-        Places { at, has_times }
+        let mut accesses = 0;
+        let counted = recording.requests_by_time().iter().map(|(_, request)| {
+            accesses += blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()).len() as u64;
+            accesses as f64
+        });
+        Places { at: counted.collect(), has_times: false }
     }
 
     /// From the first to the last.

@@ -13,14 +13,18 @@ use crate::error::PapersError;
 /// # Errors
 /// [`PapersError::Draw`] for more than a page can show.
 pub fn auto_page(report: &AutoReport, made: &Made) -> Result<String, PapersError> {
+    let mut sections = vec![Section {
+        title: "Without a budget".to_owned(),
+        items: vec![ratios(report), latencies(report)],
+    }];
+    if let Some(budgets) = budgets(report) {
+        sections.push(Section { title: "With a budget of SSD writes".to_owned(), items: vec![budgets] });
+    }
     let page = Page {
         title: "auto beside every single scheme".to_owned(),
         lead: vec![report.in_short(), made.line()],
         subtitle: "equal space; requests timed alone on a model of the devices, blocks of 4 KiB".to_owned(),
-        sections: vec![
-            Section { title: "Without a budget".to_owned(), items: vec![ratios(report), latencies(report)] },
-            Section { title: "With a budget of SSD writes".to_owned(), items: vec![budgets(report)] },
-        ],
+        sections,
         footer: PROGRAM.to_owned(),
         ..Page::default()
     };
@@ -79,8 +83,12 @@ fn latencies(report: &AutoReport) -> Item {
     })
 }
 
-fn budgets(report: &AutoReport) -> Item {
+/// None where no workload could be given a budget, because nothing was written.
+fn budgets(report: &AutoReport) -> Option<Item> {
     let with: Vec<_> = report.cases.iter().filter_map(|case| Some((case, case.budget.as_ref()?))).collect();
+    if with.is_empty() {
+        return None;
+    }
     let rows = with.iter().map(|(case, _)| name(case)).collect();
     let us = |us: Option<f64>| us.unwrap_or(0.0);
     let of = |shown: &dyn Fn(&super::BudgetFigures) -> f64| with.iter().map(|(_, one)| shown(one)).collect();
@@ -88,5 +96,5 @@ fn budgets(report: &AutoReport) -> Item {
         ("auto", of(&|one| us(one.auto.latency_us))),
         ("best single that writes no more", of(&|one| us(one.best.and_then(|best| best.latency_us)))),
     ];
-    bars("Mean latency with half of the SSD writes of lru", rows, Unit::Microseconds, parts)
+    Some(bars("Mean latency with half of the SSD writes of lru", rows, Unit::Microseconds, parts))
 }

@@ -74,7 +74,7 @@ fn budgets_are_kept_in_every_tenth_of_a_trace() {
 
 #[test]
 fn everything_is_shown() {
-    let report = run(None, Some(&["prxy_0", "web_3"]), Length::Tiny);
+    let mut report = run(None, Some(&["prxy_0", "web_3"]), Length::Tiny);
     assert_eq!(report.cases.iter().map(|case| case.percent).collect::<Vec<_>>(), [5, 25, 5, 25]);
     for case in &report.cases {
         let schemes: Vec<&str> = case.schemes.iter().map(|one| one.scheme).collect();
@@ -89,4 +89,21 @@ fn everything_is_shown() {
     assert!(words.contains("| prxy_0 *made* | 5 | `"), "{words}");
     let made = Made { command: "lode paper auto".to_owned(), ..Made::default() };
     assert!(auto_page(&report, &made).expect("a page").contains("With a budget of SSD writes"));
+    // Where no workload can be given a budget there is a page all the same.
+    report.cases.iter_mut().for_each(|case| case.budget = None);
+    assert!(!auto_page(&report, &made).expect("a page").contains("With a budget of SSD writes"));
+}
+
+/// A budget for each hundred accesses, then.
+#[test]
+fn times_that_are_all_the_same_do_not_keep_a_trace_from_a_budget() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let line = |at: u64| format!("128166372003061629,host,0,Write,{},4096,100\n", at * 7919 % 500 * 4096);
+    std::fs::write(folder.path().join("still.csv"), (0..3000).map(line).collect::<String>()).expect("room");
+    let report = run(Some(folder.path()), Some(&["still"]), Length::Full);
+    for case in &report.cases {
+        let budget = case.budget.as_ref().expect("something is written");
+        assert!(budget.write_budget.parse::<f64>().is_ok(), "{budget:?}");
+    }
+    assert_eq!(report.cases.len(), 2);
 }
