@@ -1,6 +1,6 @@
 //! How long `lode serve` takes from its start to the first read that it answers, by the size of the SSD: for a volume that is new, for one
 //! whose tables hold nothing, and for one whose tables are full with a quarter of its blocks dirty. Each start but the first follows
-//! a kill. The files are sparse: tables exist, data does not.
+//! a kill. The files are sparse: tables exist, data does not. Beside the times stands what the daemon has had of memory at most.
 //!
 //! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
 
@@ -25,7 +25,7 @@ use tables::full_page;
 
 const LODE: &str = env!("CARGO_BIN_EXE_lode");
 /// Longer than any start that is measured.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(1200);
 /// How large the disk is beside the SSD.
 const DISK_PER_SSD: u64 = 4;
 const STATES: [&str; 3] = ["new", "empty tables", "full tables"];
@@ -61,6 +61,12 @@ impl Drop for Killed {
     }
 }
 
+/// What a start takes.
+struct Start {
+    seconds: f64,
+    peak_mib: u64,
+}
+
 /// A host with one VM, in a folder of its own.
 struct Site {
     folder: tempfile::TempDir,
@@ -91,8 +97,8 @@ impl Site {
         self.folder.path().join(name)
     }
 
-    /// Seconds from the start of a daemon to the first read that it answers. It is killed then.
-    fn start(&self) -> f64 {
+    /// A daemon from its start to the first read that it answers. It is killed then.
+    fn start(&self) -> Start {
         let began = Instant::now();
         let log = File::create(self.path("log")).expect("a folder that can be written to");
         let mut command = Command::new(LODE);
@@ -100,7 +106,8 @@ impl Site {
         let mut daemon = Killed(serve.spawn().expect("lode runs"));
         let stream = wait_for(&self.path("socket"), &mut daemon.0, &self.path("log"));
         read_block(stream, self.last_block() * BlockSize::KIB_4.bytes());
-        began.elapsed().as_secs_f64()
+        let seconds = began.elapsed().as_secs_f64();
+        Start { seconds, peak_mib: peak_mib(daemon.0.id()) }
     }
 
     /// The disk's last block, which the SSD never holds.
@@ -128,6 +135,14 @@ impl Site {
         }
         device.flush().expect("a file");
     }
+}
+
+/// What a daemon has had of memory at most, the page cache left out.
+fn peak_mib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux says it");
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+    kib >> 10
 }
 
 /// A connection, as soon as something listens there.
@@ -205,14 +220,19 @@ fn main() {
     if sizes.is_empty() {
         sizes = vec![1, 4, 16];
     }
-    println!("{:>8} {:>10} {:>14} {:>13}", "SSD, GiB", STATES[0], STATES[1], STATES[2]);
+    println!("{:>8} {:>10} {:>14} {:>13}   memory at most", "SSD, GiB", STATES[0], STATES[1], STATES[2]);
     let mut times = Vec::new();
     for gib in sizes {
         let site = Site::new(gib);
         let [new, empty] = [site.start(), site.start()];
         site.fill_tables();
-        let seconds = [new, empty, site.start()];
-        println!("{gib:>8} {:>8.2} s {:>12.2} s {:>11.2} s", seconds[0], seconds[1], seconds[2]);
+        let full = site.start();
+        let seconds = [&new, &empty, &full].map(|start| start.seconds);
+        let peaks = [new.peak_mib, empty.peak_mib, full.peak_mib];
+        println!(
+            "{gib:>8} {:>8.2} s {:>12.2} s {:>11.2} s   {} / {} / {} MiB",
+            seconds[0], seconds[1], seconds[2], peaks[0], peaks[1], peaks[2]
+        );
         times.push(((gib << 30) as f64, seconds));
     }
     if let Some(path) = svg {

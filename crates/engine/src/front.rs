@@ -189,6 +189,11 @@ impl Front {
         self.scheme.mirroring().map_or([None; Level::COUNT], |scheme| scheme.slots(block))
     }
 
+    /// See [`Scheme::expect`].
+    pub(crate) fn expect(&mut self, blocks: usize) {
+        self.scheme.expect(u32::try_from(blocks).unwrap_or(u32::MAX));
+    }
+
     /// A block is on the SSD that the scheme has not heard of. The slot that it is to have; none: it has no room.
     pub(crate) fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot> {
         self.scheme.restore(block, dirty)

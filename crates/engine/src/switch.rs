@@ -38,6 +38,12 @@ impl Holder {
     pub(crate) fn settled(place: Place, held: &HeldBlock) -> (BlockNo, Holder) {
         (held.block, Holder::Settled { place, dirty: held.state == EntryState::Dirty })
     }
+
+    /// Whether the copy is newer than the backing disk.
+    pub(crate) fn is_dirty(&self) -> bool {
+        let (Holder::Settled { dirty, .. } | Holder::InFlight { dirty }) = *self;
+        dirty
+    }
 }
 
 /// The share of the levels that are used.

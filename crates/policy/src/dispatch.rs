@@ -88,6 +88,10 @@ macro_rules! dispatch_scheme {
                 $each!(self, scheme => scheme.restore(block, dirty))
             }
 
+            fn expect(&mut self, blocks: u32) {
+                $each!(self, scheme => scheme.expect(blocks))
+            }
+
             fn resize<S: $crate::Sink>(&mut self, quota: $crate::Quota, sink: &mut S) {
                 self.resize_once(quota, sink);
             }

@@ -164,6 +164,9 @@ pub trait Scheme {
     /// drop it, or write it back when dirty.
     fn restore(&mut self, block: BlockNo, dirty: bool) -> Option<Slot>;
 
+    /// So many blocks are about to be taken over, as far as there is room. Nothing but speed depends on it.
+    fn expect(&mut self, blocks: u32);
+
     /// Changes the VM's share. What no longer fits is evicted.
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S);
 

@@ -121,6 +121,8 @@ impl Scheme for Recorder {
         None
     }
 
+    fn expect(&mut self, _: u32) {}
+
     fn resize<S: Sink>(&mut self, _: Quota, _: &mut S) {}
 
     fn quota(&self) -> Quota {

@@ -179,6 +179,18 @@ impl BlockIndex {
         self.expected = entries;
     }
 
+    /// Makes room for so many entries with ids below as many, where there is none yet: they are all about to come, and a table that
+    /// grew on the way would be made again a dozen times.
+    pub fn reserve(&mut self, entries: usize) {
+        if !self.is_empty() || entries <= self.most {
+            return;
+        }
+        if let Some(id) = u32::try_from(entries).ok().filter(|&id| id != Self::NO_ID) {
+            self.admit(id, &|_| unreachable!("there are no entries"));
+        }
+        self.provide(entries.div_ceil(MAX_PER_BUCKET).max(MIN_BUCKETS));
+    }
+
     /// The id inserted with `hash` for which `is_it` says yes; `is_it` compares the caller's key, also for some ids
     /// that were inserted with other hashes.
     #[inline(always)]

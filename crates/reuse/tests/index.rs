@@ -13,6 +13,7 @@ enum Step {
     /// Ids go on from here, if they were not there yet.
     LeapTo(u32),
     Expect(usize),
+    Reserve(usize),
 }
 
 /// Few distinct hashes, some at both ends of the table, and some that a tag cannot tell apart.
@@ -34,6 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => any::<usize>().prop_map(Step::Replace),
         1 => (8u32..32).prop_map(|bits| Step::LeapTo((1 << bits) - 3)),
         1 => (0usize..300).prop_map(Step::Expect),
+        1 => (0usize..300).prop_map(Step::Reserve),
     ]
 }
 
@@ -127,6 +129,7 @@ proptest! {
                 }
                 Step::LeapTo(id) => next = next.max(id),
                 Step::Expect(entries) => both.index.expect(entries),
+                Step::Reserve(entries) => both.index.reserve(entries),
             }
             prop_assert_eq!(both.index.len(), both.plain.len());
         }
@@ -180,6 +183,21 @@ fn stays_within_its_memory() {
     expecting.expect(ENTRIES as usize);
     let (most, last) = bytes_at_most(expecting);
     assert!(most <= 8.01 && last <= 5.82, "{most} bytes per entry, {last} in the end");
+}
+
+#[test]
+fn a_table_that_was_reserved_is_as_large_as_it_ends() {
+    const ENTRIES: u32 = 300_000;
+    let hash_of = |id: u32| BlockIndex::hash(u64::from(id) << 20);
+    let mut index = BlockIndex::new();
+    index.expect(ENTRIES as usize);
+    index.reserve(ENTRIES as usize);
+    let bytes = index.memory_bytes();
+    (0..ENTRIES).for_each(|id| index.insert(hash_of(id), id, hash_of));
+    assert_eq!(index.memory_bytes(), bytes, "it did not grow");
+    assert!(bytes as f64 / f64::from(ENTRIES) <= 5.82, "{bytes} bytes");
+    index.reserve(2 * ENTRIES as usize);
+    assert_eq!(index.memory_bytes(), bytes, "what has entries stays as it is");
 }
 
 #[test]

@@ -6,11 +6,12 @@
 //! their copies go in the end is settled anew. DRAM and the read SSD begin empty, as at a start: both hold copies only. Where
 //! one of them stands in for what the SSD has lost it stays with its block.
 
-use lode_policy::{Quota, Settings};
+use lode_policy::{Quota, Settings, Slot};
 use lode_types::{BlockNo, Level};
 
 use super::Engine;
 use crate::flight::{BlockOp, Place, SsdCopy};
+use crate::front::PREFETCHED;
 use crate::reissue::Reissues;
 use crate::switch::{Holder, Switch};
 
@@ -121,18 +122,28 @@ impl Engine {
     pub(super) fn hand_over(&mut self, blocks: Vec<(BlockNo, Holder)>) {
         let capacity = self.front.quota().ssd_blocks as usize;
         let excess = blocks.len().saturating_sub(capacity);
-        for (i, (block, holder)) in blocks.into_iter().enumerate() {
-            let (Holder::Settled { dirty, .. } | Holder::InFlight { dirty }) = holder;
-            let slot = if i < excess { None } else { self.front.restore(block, dirty) };
-            if let Holder::Settled { .. } = holder {
-                self.note_dirty_slot(block, slot.filter(|_| dirty));
+        self.front.expect(blocks.len() - excess);
+        let (given_up, taken_over) = blocks.split_at(excess);
+        given_up.iter().for_each(|&(block, holder)| self.hand_over_one(block, holder, None));
+        for some in taken_over.chunks(PREFETCHED) {
+            self.front.prefetch(some.iter().map(|&(block, _)| block));
+            for &(block, holder) in some {
+                let slot = self.front.restore(block, holder.is_dirty());
+                self.hand_over_one(block, holder, slot);
             }
-            match (holder, slot) {
-                (Holder::Settled { place, .. }, Some(slot)) => self.levels.settle_place(slot, place),
-                (Holder::Settled { place, .. }, None) => self.take_off_ssd(block, place, dirty),
-                (Holder::InFlight { .. }, Some(slot)) => self.assign(block, Level::Ssd, slot),
-                (Holder::InFlight { .. }, None) => self.push_op(block, BlockOp::Evict(Level::Ssd)),
-            }
+        }
+    }
+
+    fn hand_over_one(&mut self, block: BlockNo, holder: Holder, slot: Option<Slot>) {
+        let is_dirty = holder.is_dirty();
+        if let Holder::Settled { .. } = holder {
+            self.note_dirty_slot(block, slot.filter(|_| is_dirty));
+        }
+        match (holder, slot) {
+            (Holder::Settled { place, .. }, Some(slot)) => self.levels.settle_place(slot, place),
+            (Holder::Settled { place, .. }, None) => self.take_off_ssd(block, place, is_dirty),
+            (Holder::InFlight { .. }, Some(slot)) => self.assign(block, Level::Ssd, slot),
+            (Holder::InFlight { .. }, None) => self.push_op(block, BlockOp::Evict(Level::Ssd)),
         }
     }
 

@@ -33,6 +33,10 @@ macro_rules! forward_to_level {
             self.level.restore(block, dirty)
         }
 
+        fn expect(&mut self, blocks: u32) {
+            self.level.expect(blocks);
+        }
+
         fn quota(&self) -> Quota {
             self.level.quota()
         }

@@ -165,6 +165,10 @@ impl<P: QueuePolicy<N>, const N: usize> Replacement for QueueLevel<P, N> {
         Some((id, self.queues.give_slot(id)))
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.queues.expect(blocks);
+    }
+
     fn remove(&mut self, _: BlockNo, id: Id) {
         self.policy.forget(&mut self.queues, id);
         self.queues.remove(id);

@@ -77,6 +77,12 @@ impl<const N: usize> Queues<N> {
         }
     }
 
+    /// So many blocks are about to come.
+    pub(crate) fn expect(&mut self, blocks: u32) {
+        // Beside those the rings have numbers.
+        self.index.reserve(blocks as usize + N);
+    }
+
     /// Blocks that have a slot.
     #[inline]
     pub(crate) fn cached(&self) -> u32 {

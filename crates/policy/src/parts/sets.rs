@@ -175,6 +175,10 @@ impl<const BY_USE: bool> Replacement for Sets<BY_USE> {
         Some((slot, slot))
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.index.reserve(blocks as usize);
+    }
+
     fn remove(&mut self, block: BlockNo, slot: Id) {
         self.index.remove(BlockIndex::hash(block), slot, hash_of(&self.lists));
         self.lists.remove(self.lists.geometry().set_of(block), slot);

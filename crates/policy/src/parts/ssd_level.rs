@@ -128,6 +128,9 @@ pub trait Replacement: Prefetch {
     /// before anything else.
     fn restore(&mut self, new: Newcomer) -> Option<(Id, Slot)>;
 
+    /// See [`Scheme::expect`].
+    fn expect(&mut self, blocks: u32);
+
     /// Forgets a known block altogether.
     fn remove(&mut self, block: BlockNo, id: Id);
 
@@ -303,6 +306,10 @@ impl<R: Replacement> Scheme for SsdLevel<R> {
         let (id, slot) = self.replacement.restore(Newcomer { hash: hint.hash, block, ghost })?;
         self.replacement.set_dirty(id, dirty);
         Some(slot)
+    }
+
+    fn expect(&mut self, blocks: u32) {
+        self.replacement.expect(blocks.min(self.replacement.capacity()));
     }
 
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {

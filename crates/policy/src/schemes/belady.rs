@@ -245,6 +245,10 @@ impl Replacement for Clairvoyance {
         Some((id, id))
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.index.reserve(blocks as usize);
+    }
+
     fn remove(&mut self, block: BlockNo, id: Id) {
         self.index.remove(BlockIndex::hash(block), id, hash_of(&self.records));
         self.records[id as usize].cached = false;

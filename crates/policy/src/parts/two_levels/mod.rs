@@ -89,6 +89,10 @@ impl<D: Replacement> TwoLevels<D> {
         if is_unwelcome { None } else { self.ssd.restore(hint.hash, block, dirty) }
     }
 
+    pub(crate) fn expect(&mut self, blocks: u32) {
+        self.ssd.expect(blocks);
+    }
+
     pub(crate) fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.dram.resize(quota.dram_blocks, sink);
         self.ssd.resize(quota.ssd_blocks, sink);

@@ -88,6 +88,11 @@ impl SsdQueue {
         Some(slot)
     }
 
+    /// See [`Scheme::expect`](crate::Scheme::expect).
+    pub(crate) fn expect(&mut self, blocks: u32) {
+        self.queue.expect(blocks.min(self.queue.capacity()));
+    }
+
     /// Holds `blocks` from now on.
     pub(crate) fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
         self.queue.set_capacity(blocks);

@@ -131,6 +131,10 @@ impl Live {
         Some(shared.slots[Level::Ssd.index()].take(slot))
     }
 
+    pub(super) fn expect(&mut self, blocks: u32) {
+        self.cache.expect(blocks);
+    }
+
     pub(super) fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         let Some(shared) = &mut self.shared else { return self.cache.resize(quota, sink) };
         while shared.before.is_some() {

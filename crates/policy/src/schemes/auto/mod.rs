@@ -321,6 +321,10 @@ impl Scheme for Auto {
         self.live.restore(block, dirty)
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.live.expect(blocks);
+    }
+
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.live.resize(quota, sink);
         if self.trial.resize(quota) {

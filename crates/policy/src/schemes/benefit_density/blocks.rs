@@ -116,6 +116,12 @@ impl Blocks {
         blocks
     }
 
+    /// So many blocks are about to come.
+    pub(super) fn expect(&mut self, blocks: u32) {
+        // Beside those the ring has a number.
+        self.index.reserve(blocks as usize + 1);
+    }
+
     pub(super) fn set_quota(&mut self, quota: Quota) {
         Level::SIZED.into_iter().for_each(|level| self.levels[level.index()].capacity = quota.of(level));
     }

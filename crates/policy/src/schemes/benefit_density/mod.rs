@@ -532,6 +532,10 @@ impl Scheme for BenefitDensity {
         Some(self.blocks.put(id, Level::Ssd))
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.blocks.expect(blocks.min(self.blocks.capacity(Level::Ssd)));
+    }
+
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.blocks.set_quota(quota);
         for level in Level::SIZED {

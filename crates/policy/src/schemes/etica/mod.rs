@@ -406,6 +406,10 @@ impl Scheme for Etica {
         Some(slot)
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.table.expect(blocks.min(self.quota.ssd_blocks));
+    }
+
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.quota = quota;
         let records = &self.table.records;

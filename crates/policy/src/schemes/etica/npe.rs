@@ -186,6 +186,10 @@ impl Scheme for Npe {
         Some(slot)
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.ssd.expect(blocks.min(self.ssd.capacity()));
+    }
+
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.dram.resize(quota.dram_blocks, sink);
         self.ssd.resize(quota.ssd_blocks, sink);

@@ -35,6 +35,11 @@ impl Table {
         Table { index: BlockIndex::new(), records: Records::default(), free: Vec::new(), hand: 0, limit }
     }
 
+    /// So many blocks are about to come.
+    pub(super) fn expect(&mut self, blocks: u32) {
+        self.index.reserve(blocks as usize);
+    }
+
     #[inline]
     pub(super) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<u32> {
         let is_it = |record: &Record| record.block == block && !record.is_free();

@@ -331,6 +331,10 @@ impl Replacement for CleanedSets {
         (!self.lists.is_full(set)).then(|| self.insert(set, hash, block))
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.index.reserve(blocks as usize);
+    }
+
     fn remove(&mut self, block: BlockNo, slot: Id) {
         let set = self.lists.geometry().set_of(block);
         if self.lists.flag(slot) {

@@ -424,6 +424,10 @@ impl Replacement for RegionSets {
         Some((slot, slot))
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.index.reserve(blocks as usize);
+    }
+
     fn remove(&mut self, block: BlockNo, slot: Id) {
         let set = self.lists.geometry().set_of(block);
         self.regions.uncache(self.lists.value(slot).place);

@@ -415,6 +415,10 @@ impl Scheme for Tica {
         Some(self.table.give(Level::Ssd, id))
     }
 
+    fn expect(&mut self, blocks: u32) {
+        self.table.expect(blocks.min(self.quota.ssd_blocks));
+    }
+
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.set_quota(quota);
         self.shrink_to_quota(sink);

@@ -133,6 +133,12 @@ impl Table {
         }
     }
 
+    /// So many blocks are about to come.
+    pub(super) fn expect(&mut self, blocks: u32) {
+        // Beside those the rings have numbers.
+        self.index.reserve(blocks as usize + LISTS);
+    }
+
     #[inline(always)]
     pub(super) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
         let is_known =
