@@ -139,6 +139,8 @@ struct Vm {
     #[serde(default)]
     ordered: Option<Behind>,
     stopped: bool,
+    #[serde(default)]
+    stopped_by: Option<String>,
     quota: Blocks,
     sharing: Option<Sharing>,
     requests: Requests,
@@ -408,11 +410,11 @@ impl Vm {
     fn alarm(&self) -> Option<String> {
         let mut alarms = Vec::new();
         if self.stopped {
-            alarms.push(
-                "stopped by a defect of the program: report what the daemon's log says, and restart the daemon; what was \
+            let words = self.stopped_by.as_ref().map(|words| format!(" ({words})")).unwrap_or_default();
+            alarms.push(format!(
+                "stopped by a defect of the program{words}: report what the daemon's log says, and restart the daemon; what was \
                  acknowledged is there"
-                    .to_owned(),
-            );
+            ));
         }
         if self.alarms.failed {
             alarms.push(
