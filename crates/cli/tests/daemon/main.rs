@@ -7,6 +7,7 @@ mod bytes;
 mod checking;
 mod client;
 mod common;
+mod counts;
 mod dividing;
 mod draining;
 mod end_to_end;
