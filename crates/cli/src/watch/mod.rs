@@ -14,8 +14,8 @@ use crate::error::CliError;
 pub struct Watch {
     control: PathBuf,
     before: Option<(Snapshot, Instant)>,
-    /// Number of the latest event that was told.
-    told: Option<u64>,
+    /// Number of the latest event that was told, and when its daemon began to number them.
+    told: Option<(u64, u64)>,
 }
 
 impl Watch {
@@ -37,16 +37,18 @@ impl Watch {
     /// # Errors
     /// When it does not answer.
     pub fn new_events(&mut self, most: usize) -> Result<Vec<String>, CliError> {
-        let mut found = lode_server::events(&self.control, self.told, None, most)?;
+        let after = self.told.map(|(number, _)| number);
+        let mut found = lode_server::events(&self.control, after, None, most)?;
         // A daemon that was started again counts anew.
-        if self.told.is_some_and(|told| found.last < told) {
+        if self.told.is_some_and(|(_, began_ms)| found.began_ms != began_ms) {
             found = lode_server::events(&self.control, Some(0), None, most)?;
         }
         let is_first = self.told.is_none();
-        self.told = Some(match found.events.last() {
+        let number = match found.events.last() {
             Some(event) if !is_first => event["number"].as_u64().unwrap_or(found.last),
             _ => found.last,
-        });
+        };
+        self.told = Some((number, found.began_ms));
         if is_first {
             return Ok(Vec::new());
         }

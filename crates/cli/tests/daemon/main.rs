@@ -13,6 +13,7 @@ mod draining;
 mod end_to_end;
 mod equal_hosts;
 mod equality;
+mod events;
 mod fleet;
 mod guards;
 mod hostile;
