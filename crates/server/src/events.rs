@@ -24,7 +24,7 @@ pub(crate) enum EventKind {
     Failure,
     /// A request was slow.
     Slow,
-    /// A VM's share changes.
+    /// A VM's share changes, or one that came begins with it.
     Share,
     /// A VM's share would change if the host did as demands say.
     Advice,

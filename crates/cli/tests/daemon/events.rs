@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::client::PATIENCE;
-use crate::common::{Site, lode_fails, lode_ok};
+use crate::common::{MIB, Site, lode_fails, lode_ok};
 
 /// `lode events --follow --json`, as a program reads it; killed, by its own process id, when dropped.
 struct Follower {
@@ -82,6 +82,16 @@ fn numbers(events: &[Value]) -> Vec<u64> {
     events.iter().map(|event| event["number"].as_u64().unwrap()).collect()
 }
 
+/// Has another VM come. Returns what it is to have of the SSD.
+fn add_vm(site: &Site) -> u64 {
+    File::create(site.path("vm3.img")).unwrap().set_len(32 * MIB).unwrap();
+    let (backing, listen) =
+        (format!("backing={}", site.text("vm3.img")), format!("listen=unix:{}", site.text("vm3.sock")));
+    let config = site.text("test.toml");
+    lode_ok(&["vm", "add", &config, "vm3", &backing, &listen, "scheme=lru", "ssd=8MiB"]);
+    8 * MIB
+}
+
 #[test]
 fn programs_follow_events_one_object_a_line() {
     let site = Site::new();
@@ -143,6 +153,54 @@ fn programs_follow_events_one_object_a_line() {
     // It ends when it is interrupted, by that signal.
     kill_process(Pid::from_child(&all.child), Signal::INT).unwrap();
     assert_eq!(all.child.wait().unwrap().signal(), Some(Signal::INT.as_raw()));
+    daemon.stop();
+}
+
+/// A decision about the share of a VM that comes is told like any other: what it has, of what, and why.
+#[test]
+fn the_first_share_of_a_vm_that_comes_is_an_event() {
+    let site = Site::new();
+    let daemon = site.serve_up();
+    let follower = Follower::new(&site, &["--vm", "vm1"]);
+    let bytes = add_vm(&site);
+    let events = lode_ok(&["events", &site.text("test.toml"), "--json", "--vm", "vm3"]);
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let shares: Vec<&Value> = events.iter().filter(|event| event["kind"] == "share").collect();
+    assert_eq!(shares.len(), 1, "it has no DRAM: {events:?}");
+    let others = json!([{ "vm": null, "bytes": bytes, "expected_hit_ratio_change": null }]);
+    let share = json!({
+        "level": "ssd", "from_bytes": 0, "to_bytes": bytes,
+        "expected_hit_ratio_from": null, "expected_hit_ratio_to": null, "others": others
+    });
+    assert_eq!(shares[0]["share"], share);
+    let text = shares[0]["text"].as_str().unwrap();
+    assert!(text.starts_with("+8 MiB SSD (0 to 8 MiB), its first share: 8 MiB is named, and "), "{text}");
+    assert!(site.log().contains(&format!("VM vm3: {text}")), "the log has it as well");
+    let status = daemon.status();
+    let [blocks, block] = ["/quota/ssd_blocks", "/block_bytes"].map(|key| status["vms"][2].pointer(key));
+    assert_eq!(blocks.and_then(Value::as_u64).unwrap() * block.and_then(Value::as_u64).unwrap(), bytes);
+    assert_eq!(follower.lines.try_recv(), Err(TryRecvError::Empty), "it concerns no other VM");
+    daemon.stop();
+}
+
+/// Where the host divides by need, it is what the VM's weight gives it of what is free.
+#[test]
+fn a_first_share_by_weight_says_so() {
+    let site = Site::new();
+    site.configure("[host]\nmode = \"auto\"\nssd = \"60MiB\"\n");
+    let daemon = site.serve_up();
+    File::create(site.path("vm3.img")).unwrap().set_len(32 * MIB).unwrap();
+    let (backing, listen) =
+        (format!("backing={}", site.text("vm3.img")), format!("listen=unix:{}", site.text("vm3.sock")));
+    lode_ok(&["vm", "add", &site.text("test.toml"), "vm3", &backing, &listen, "weight=2"]);
+    let events = lode_ok(&["events", &site.text("test.toml"), "--json", "--vm", "vm3"]);
+    let events: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let first = |level: &str| {
+        let is_first = |event: &&Value| event["share"]["level"] == level && event["share"]["from_bytes"] == 0;
+        events.iter().find(is_first).unwrap_or_else(|| panic!("{events:?}"))
+    };
+    let text = first("ssd")["text"].as_str().unwrap();
+    assert!(text.contains("its first share: its weight is 2 of 4 together, and "), "{text}");
     daemon.stop();
 }
 
