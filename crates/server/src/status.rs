@@ -66,6 +66,8 @@ pub(crate) struct CacheView {
     pub epoch: u64,
     pub device_bytes: u64,
     pub block_bytes: u64,
+    /// What it is rated for in all, of a pair each SSD; none where no rating is named.
+    pub rated_write_bytes: Option<u64>,
     /// Of a pair of SSDs, how it stands.
     pub pair: Option<PairView>,
 }

@@ -15,8 +15,8 @@ use crate::error::CliError;
 use crate::output::{number, table, write};
 use crate::results::{JsonArgs, is_to_standard_output};
 use crate::shares::{ChangeNow, Host, Sharing};
-use crate::watch::Watch;
 use crate::watch::view::{cells, describe, titles};
+use crate::watch::{Look, Watch};
 
 /// Of the status table, the first column of numbers.
 const FIRST_NUMBER: usize = 2;
@@ -65,7 +65,8 @@ impl StatusCommand {
     fn watch(&self, interval: Duration) -> Result<(), CliError> {
         let mut watch = Watch::new(self.daemon.control()?);
         loop {
-            let (title, mut rates) = watch.next()?;
+            let Look { title, wear, mut rates } = watch.next()?;
+            let wear = wear.map(|line| line + "\n").unwrap_or_default();
             if let Some(name) = &self.vm {
                 rates.retain(|vm| vm.name == *name);
                 if rates.is_empty() {
@@ -82,7 +83,7 @@ impl StatusCommand {
             let details = rates.iter().filter(|_| self.vm.is_some()).flat_map(describe);
             let lines: String =
                 details.chain(watch.new_events(MOST_EVENTS)?).map(|line| line + "\n").collect();
-            write(&format!("{title}\n{table}\n{lines}\n"))?;
+            write(&format!("{title}\n{wear}{table}\n{lines}\n"))?;
             std::thread::sleep(interval);
         }
     }
