@@ -152,8 +152,11 @@ fn a_panic_stops_its_vm_and_no_other() {
     assert!(!ended.saved, "what the stopped VM had is not known to be saved");
 }
 
-/// What anybody may ask of a shard, and what it does by itself: each runs the engine of the first VM.
-const ENGINE_RUNS: &[(&str, fn(&mut Shard, &Sender<ToShard>, &mut UnixStream))] = &[
+/// Has a shard, which these messages go to, run the engine of its first VM, whose client this is.
+type EngineRun = fn(&mut Shard, &Sender<ToShard>, &mut UnixStream);
+
+/// What anybody may ask of a shard, and what it does by itself.
+const ENGINE_RUNS: &[(&str, EngineRun)] = &[
     ("status", |_, sender, _| {
         let (answer, _) = mpsc::sync_channel(1);
         sender.send(ToShard::Status(answer)).unwrap();
