@@ -2,6 +2,7 @@
 //! moment, and a checker that knows the published guarantees alone. See docs/attack.md.
 
 mod client;
+mod counts;
 mod fuse;
 mod guest;
 mod history;

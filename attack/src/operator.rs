@@ -8,6 +8,7 @@ use lode_types::Rng;
 use serde::Deserialize;
 
 use crate::client::{Client, Lost, PATIENCE};
+use crate::counts;
 use crate::guest::{Connection, Disk, Habits};
 use crate::host::{Daemon, Host};
 use crate::model::Model;
@@ -80,6 +81,7 @@ impl<'a> Operator<'a> {
                 disks.iter().map(|disk| scope.spawn(move || self.check(disk, flushes))).collect();
             threads.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|_| panicked())).collect()
         });
+        let wrong = if wrong.is_empty() { self.check_counts() } else { wrong };
         if wrong.is_empty() {
             return Ok(daemon);
         }
@@ -167,6 +169,9 @@ impl<'a> Operator<'a> {
                     std::thread::sleep(Duration::from_micros(200));
                 }
                 hangs.extend(daemon.ended());
+                if hangs.is_empty() {
+                    hangs = self.check_counts();
+                }
                 daemon.kill_now();
             }
             let mut found: Complaints = threads
@@ -183,7 +188,10 @@ impl<'a> Operator<'a> {
             found
         });
         let ended = if end == End::Answered { daemon.ended() } else { None };
-        let wrong: Complaints = wrong.into_iter().chain(ended).collect();
+        let mut wrong: Complaints = wrong.into_iter().chain(ended).collect();
+        if end == End::Answered && wrong.is_empty() {
+            wrong = self.check_counts();
+        }
         if !wrong.is_empty() {
             return Err(wrong);
         }
@@ -193,6 +201,19 @@ impl<'a> Operator<'a> {
             return Ok(None);
         }
         Ok(Some(daemon))
+    }
+
+    /// Guarantee 8, whatever is under way: a daemon says at any moment what it counted, and that adds up.
+    fn check_counts(&self) -> Complaints {
+        match self.host.output(&["status", &self.host.configuration(), "--json"]) {
+            Ok(output) if output.status.success() => counts::check(&output.stdout),
+            Ok(output) => vec![format!(
+                "lode status ended with {}: {}",
+                output.status,
+                String::from_utf8_lossy(&output.stderr)
+            )],
+            Err(what) => vec![what],
+        }
     }
 
     /// Asks, until it is over, how far disks with ordered write-back are behind: from then on they are not further.

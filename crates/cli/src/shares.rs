@@ -13,6 +13,7 @@ pub struct Host {
     pub ssd_blocks: u64,
     pub interval_s: u64,
     pub next_division_s: Option<u64>,
+    pub ssd_write_budget_bytes_per_day: Option<u64>,
     pub moving: bool,
     pub ssd_grows: bool,
     pub stopped: bool,
@@ -42,6 +43,7 @@ impl ChangeNow {
 #[derive(Clone, Debug, Deserialize)]
 pub struct Sharing {
     pub weight: f64,
+    pub ssd_write_budget_bytes_per_day: Option<u64>,
     pub dram: Level,
     pub ssd: Level,
     pub expected_hit_ratio: Option<f64>,

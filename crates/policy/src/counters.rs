@@ -2,7 +2,7 @@
 //! held equal.
 
 use lode_types::{Access, Direction, Level, planted};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::effect::{CopyReason, Effect};
 
@@ -146,7 +146,7 @@ impl Counters {
 }
 
 /// [`Counters`] in the shape of every report: `docs/reports.md` describes the names, which are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CounterReport {
     /// Reads and writes of the guest.
     pub requests: u64,
@@ -181,7 +181,7 @@ pub struct CounterReport {
 }
 
 /// A count for each level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LevelCounts {
     /// In host memory.
     pub dram: u64,
@@ -199,14 +199,14 @@ impl LevelCounts {
 }
 
 /// A count that only the SSD has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SsdOnly {
     /// In the SSD.
     pub ssd: u64,
 }
 
 /// [`SsdWrites`] with their sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SsdWriteCounts {
     /// All causes.
     pub total: u64,

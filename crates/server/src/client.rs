@@ -416,6 +416,9 @@ pub struct LatestEvents {
     pub events: Vec<serde_json::Value>,
     /// The number of the latest event of any VM.
     pub last: u64,
+    /// When the daemon began to number them, in milliseconds since 1970 began, UTC: with another time it was started anew, and
+    /// counts from 1.
+    pub began_ms: u64,
 }
 
 /// What happened in a running daemon: after the event of a number, or the latest; of one VM or of all; at most so many, and no

@@ -24,7 +24,7 @@ pub(crate) enum EventKind {
     Failure,
     /// A request was slow.
     Slow,
-    /// A VM's share changes.
+    /// A VM's share changes, or one that came begins with it.
     Share,
     /// A VM's share would change if the host did as demands say.
     Advice,
@@ -81,10 +81,30 @@ struct Kept {
 }
 
 /// The latest events, which any thread may add to: they are rare.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Events(Arc<Mutex<Kept>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Events {
+    began_ms: u64,
+    kept: Arc<Mutex<Kept>>,
+}
+
+impl Default for Events {
+    fn default() -> Events {
+        Events { began_ms: now_ms(), kept: Arc::default() }
+    }
+}
+
+/// Milliseconds since 1970 began, UTC. A clock before that tells nothing.
+fn now_ms() -> u64 {
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 impl Events {
+    /// When events began to be numbered, in milliseconds since 1970 began, UTC: another start of the daemon has another time.
+    pub(crate) fn began_ms(&self) -> u64 {
+        self.began_ms
+    }
+
     /// Something happened.
     pub(crate) fn note(&self, kind: EventKind, vm: Option<&str>, text: impl Into<String>) {
         self.add(kind, vm, text.into(), None);
@@ -96,10 +116,8 @@ impl Events {
     }
 
     fn add(&self, kind: EventKind, vm: Option<&str>, text: String, share: Option<ShareChange>) {
-        // A clock before 1970 tells nothing.
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let time_ms = now_ms();
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last += 1;
         let event = Event { number: kept.last, time_ms, kind, vm: vm.map(str::to_owned), text, share };
         if kept.events.len() == KEPT_EVENTS {
@@ -110,20 +128,20 @@ impl Events {
 
     /// The number of the latest event, and the `most` first ones after number `after`, of one VM or of all.
     pub(crate) fn after(&self, after: u64, vm: Option<&str>, most: usize) -> (u64, Vec<Event>) {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let is_meant = |event: &&Event| event.number > after && (vm.is_none() || event.vm.as_deref() == vm);
         (kept.last, kept.events.iter().filter(is_meant).take(most).cloned().collect())
     }
 
     /// Whether there is any of a VM.
     pub(crate) fn has_any_of(&self, vm: &str) -> bool {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.events.iter().any(|event| event.vm.as_deref() == Some(vm))
     }
 
     /// The `most` latest events, in the order in which they came.
     pub(crate) fn latest(&self, vm: Option<&str>, most: usize) -> (u64, Vec<Event>) {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let is_meant = |event: &&Event| vm.is_none() || event.vm.as_deref() == vm;
         let mut events: Vec<Event> = kept.events.iter().rev().filter(is_meant).take(most).cloned().collect();
         events.reverse();

@@ -6,7 +6,7 @@ use std::sync::mpsc::SyncSender;
 
 use lode_engine::{SpaceAnswer, SsdWriteUse};
 use lode_nbd::{ExportInfo, Negotiated};
-use lode_policy::{LevelDemand, Quota, Settings, WriteBudget};
+use lode_policy::{Counters, LevelDemand, Quota, Settings, WriteBudget};
 use rustix::fd::OwnedFd;
 
 use crate::config::{Limits, Period, VmConfig, WriteBack};
@@ -132,6 +132,13 @@ pub(crate) struct ReadCounts {
     pub dram_hits: u64,
     pub ssd_hits: u64,
     pub read_ssd_hits: u64,
+}
+
+impl From<&Counters> for ReadCounts {
+    fn from(counters: &Counters) -> ReadCounts {
+        let [dram_hits, ssd_hits, read_ssd_hits] = counters.read_hits;
+        ReadCounts { reads: counters.block_reads, dram_hits, ssd_hits, read_ssd_hits }
+    }
 }
 
 impl ReadCounts {

@@ -210,7 +210,7 @@ impl Control {
             Some(after) => self.events.after(after, vm, most),
             None => self.events.latest(vm, most),
         };
-        Ok(json!({ "events": events, "last": last }))
+        Ok(json!({ "events": events, "last": last, "began_ms": self.events.began_ms() }))
     }
 
     /// The place of a VM in the configuration.

@@ -129,7 +129,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
     let host = Host {
         name: config.name.clone(),
         last_end: recovered.last_end,
-        cache: recovered.superblock.as_ref().map(view),
+        cache: recovered.superblock.as_ref().map(|superblock| view(superblock, config)),
         read_ssd: read_ssd_view,
         pair: recovered.pair,
         start: now,
@@ -244,12 +244,13 @@ fn view_read_ssd(label: &ReadSsdLabel) -> ReadSsdView {
     ReadSsdView { uuid: label.id.to_string(), device_bytes: label.device_bytes }
 }
 
-fn view(superblock: &Superblock) -> CacheView {
+fn view(superblock: &Superblock, config: &Config) -> CacheView {
     CacheView {
         uuid: superblock.cache.to_string(),
         epoch: superblock.epoch,
         device_bytes: superblock.device_bytes,
         block_bytes: superblock.block.bytes(),
+        rated_write_bytes: config.ssd.as_ref().and_then(|ssd| ssd.rated_write_bytes),
         pair: None,
     }
 }

@@ -1,5 +1,8 @@
 //! A shard: one thread with its own driver, the engines of its VMs and their connections. Nothing of it is
 //! shared with other threads; they send it messages.
+//!
+//! Whatever runs a volume's engine goes through [`Shard::guard`], so that a panic stops that volume alone. Of a volume that is
+//! stopped the shard answers from what it knows, without its engine.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -14,7 +17,7 @@ use slab::Slab;
 
 use crate::connection::{Connection, Phase, Receive, Stall};
 use crate::due::Due;
-use crate::events::{EventKind, Events};
+use crate::events::Events;
 use crate::guard::guarded;
 use crate::intake::take_requests;
 use crate::listen::peer;
@@ -22,11 +25,11 @@ use crate::lookups::Lookup;
 use crate::messages::{NewConnection, ToShard};
 use crate::pair::FileChange;
 use crate::start::Prepared;
-use crate::status::VmView;
 use crate::vm_log::VmLog;
 use crate::volume::{Answered, Volume};
 
 mod fences;
+mod guarding;
 mod membership;
 mod progress;
 mod stopping;
@@ -112,7 +115,7 @@ impl Shard {
             Volume::new(vm, &mut driver, connections, log, context.space.as_ref().map(|space| space.of(at)))
         });
         let volumes: Vec<Volume> = volumes.collect();
-        Shard {
+        let mut shard = Shard {
             context,
             driver,
             due: Due::all(volumes.len()),
@@ -125,7 +128,9 @@ impl Shard {
             stopping: Stopping::No,
             fences: Fences::default(),
             removals: Removals::default(),
-        }
+        };
+        shard.volumes.numbers().into_iter().for_each(|at| shard.ask_engine(at));
+        shard
     }
 
     /// Serves until told to stop.
@@ -189,48 +194,6 @@ impl Shard {
         }
     }
 
-    /// Does something with a volume that may move it on, unless it is stopped or gone.
-    fn with_volume<T>(&mut self, at: usize, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
-        if self.volumes.has(at) {
-            self.due.insert(at);
-        }
-        self.guard(at, work)
-    }
-
-    /// Does something with a volume, unless it is stopped or gone. Should that panic, the volume is, and the others are served on.
-    fn guard<T>(&mut self, at: usize, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
-        if !self.volumes.has(at) {
-            return None;
-        }
-        let volume = &mut self.volumes[at];
-        if volume.is_stopped() {
-            return None;
-        }
-        volume.set_clock(self.now_ns);
-        match guarded(|| work(volume)) {
-            Ok(done) => Some(done),
-            Err(defect) => {
-                self.stop_volume(at, &defect);
-                None
-            }
-        }
-    }
-
-    /// A volume is not to be trusted any more: its connections are cut off, and nothing of it is acknowledged.
-    fn stop_volume(&mut self, at: usize, defect: &str) {
-        self.volumes[at].stop(defect);
-        let text = format!("stopped by a defect of the program: {defect}");
-        let name = self.volumes[at].export.name();
-        self.context.events.note(EventKind::Failure, Some(name), text);
-        let keys = self.connections.iter().filter(|(_, one)| one.volume == at).map(|(key, _)| key);
-        for key in keys.collect::<Vec<_>>() {
-            if self.connections[key].cut_off() {
-                self.driver.remove_socket(self.connections[key].socket);
-            }
-            self.touch(key);
-        }
-    }
-
     fn clock(&self, now: Instant) -> u64 {
         u64::try_from((now - self.start).as_nanos()).unwrap_or(u64::MAX)
     }
@@ -274,7 +237,7 @@ impl Shard {
                         self.with_volume(at, |volume| volume.set_share(share));
                     }
                     let volumes = self.volumes.numbers().into_iter();
-                    let _ = answer.try_send(volumes.map(|at| (at, self.volumes[at].held())).collect());
+                    let _ = answer.try_send(volumes.map(|at| (at, self.held(at))).collect());
                 }
                 ToShard::Space { volume: at, answer } => {
                     self.with_volume(at, |volume| volume.space_answered(answer));
@@ -316,13 +279,7 @@ impl Shard {
         }
         let now_ns = self.now_ns;
         self.with_volume(at, |volume| volume.drain(cancel, now_ns));
-        self.guard(at, |volume| volume.draining_blocks()).flatten().unwrap_or(0)
-    }
-
-    fn view(&mut self, at: usize) -> VmView {
-        let (number, now_ns) = (self.context.number, self.now_ns);
-        self.with_volume(at, |volume| volume.view(number, now_ns))
-            .unwrap_or_else(|| self.volumes[at].view(number, now_ns))
+        self.draining_blocks_of(at)
     }
 
     fn connect(&mut self, new: NewConnection) {
@@ -366,7 +323,7 @@ impl Shard {
                 match self.volumes[at].is_stopped() {
                     true => {
                         self.due.insert(at);
-                        self.volumes[at].complete_stopped(id, &done);
+                        self.guard_stopped(at, |volume| volume.complete_stopped(id, &done));
                     }
                     false => _ = self.with_volume(at, |volume| volume.complete(id, done)),
                 }
@@ -411,8 +368,11 @@ impl Shard {
             return;
         }
         let now_ns = self.now_ns;
-        volume.set_clock(now_ns);
-        if let Err(defect) = guarded(|| take_requests(connection, volume, key, now_ns)) {
+        let done = guarded(|| {
+            volume.set_clock(now_ns);
+            take_requests(connection, volume, key, now_ns);
+        });
+        if let Err(defect) = done {
             self.stop_volume(at, &defect);
         }
     }
@@ -441,15 +401,15 @@ impl Shard {
     /// Forgets requests that did not come in completely, or were not looked at.
     fn forget_unread(&mut self, key: usize) {
         let connection = &mut self.connections[key];
+        let at = connection.volume;
         // Others may go on that waited for what is given up here.
-        self.due.insert(connection.volume);
-        let volume = &mut self.volumes[connection.volume];
+        self.due.insert(at);
         if connection.stall.take() == Some(Stall::Volume) {
-            volume.stalled.retain(|other| *other != key);
+            self.volumes[at].stalled.retain(|other| *other != key);
         }
         if let Some(write) = connection.incoming.take() {
             connection.requests -= 1;
-            volume.abandon_write(&write.request);
+            self.guard(at, |volume| volume.abandon_write(&write.request));
         }
         self.touch(key);
     }
@@ -480,7 +440,7 @@ impl Shard {
             return;
         }
         if self.volumes[at].is_stopped() {
-            return self.volumes[at].forget_decided();
+            return self.guard_stopped(at, Volume::forget_decided);
         }
         self.guard(at, Volume::note_shared_devices);
         self.change_files(at);
@@ -531,7 +491,8 @@ impl Shard {
         connection.requests -= 1;
         if connection.phase != Phase::Dead {
             let list = connection.answer(done);
-            self.volumes[connection.volume].take_back(list);
+            let at = connection.volume;
+            self.guard(at, |volume| volume.take_back(list));
         }
         self.touch(key);
     }

@@ -1,7 +1,7 @@
 //! What `status` says, in the shape that `docs/control.md` describes. It must not know how it is gathered.
 
 use lode_engine::{Alarms, Behind, Engine, Gauges, WriteBackLimits};
-use lode_policy::{CounterReport, Quota, Tenant};
+use lode_policy::{CounterReport, Quota};
 use serde::Serialize;
 
 use crate::config::Limits;
@@ -66,6 +66,8 @@ pub(crate) struct CacheView {
     pub epoch: u64,
     pub device_bytes: u64,
     pub block_bytes: u64,
+    /// What it is rated for in all, of a pair each SSD; none where no rating is named.
+    pub rated_write_bytes: Option<u64>,
     /// Of a pair of SSDs, how it stands.
     pub pair: Option<PairView>,
 }
@@ -101,6 +103,8 @@ pub(crate) struct VmView {
     pub acknowledges_early: bool,
     /// A defect of the program ended its service until the next start.
     pub stopped: bool,
+    /// What it said.
+    pub stopped_by: Option<String>,
     pub quota: LevelBlocks,
     /// What it has of what VMs divide.
     pub sharing: Option<VmSharing>,
@@ -271,9 +275,8 @@ pub(crate) struct AlarmsView {
     pub backing_failed: bool,
 }
 
-impl LevelBlocks {
-    pub(crate) fn quota(engine: &Engine) -> LevelBlocks {
-        let quota = engine.quota();
+impl From<Quota> for LevelBlocks {
+    fn from(quota: Quota) -> LevelBlocks {
         let Quota { dram_blocks, ssd_blocks, read_ssd_blocks } = quota;
         LevelBlocks { dram_blocks, ssd_blocks, read_ssd_blocks }
     }

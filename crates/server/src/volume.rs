@@ -4,6 +4,7 @@
 mod asked;
 mod devices;
 mod failing;
+mod known;
 mod membership;
 mod migration;
 mod ssd_writes;
@@ -13,23 +14,24 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-use lode_engine::{Answer, ByteList, Engine, Gauges, GuestError, GuestOp, GuestRequest, Served, SpaceAnswer};
+use lode_engine::{Answer, ByteList, Engine, GuestError, GuestOp, GuestRequest, Served, SpaceAnswer};
 use lode_media::{Done, Driver, FileId, Payload};
 use lode_nbd::{Command, ExportInfo, Request, StatusDescriptor};
 use lode_policy::host::thinned;
 use lode_policy::{Points, Quota, Tenant};
-use lode_types::{BlockSize, Level, planted};
+use lode_types::{BlockSize, planted};
 use slab::Slab;
 
 use self::asked::op_of;
 use self::devices::VolumeSsd;
+use self::known::Known;
 use crate::allocation::descriptors;
 use crate::config::{Limits, WriteBack};
 use crate::connection::count;
 use crate::dirty_age::DirtyAge;
 use crate::fence_file::FenceFile;
 use crate::flushes::Flushes;
-use crate::guard::guarded;
+use crate::guard::UnderGuard;
 use crate::latency::Latencies;
 use crate::live_scheme::{LiveScheme, SwitchEnd};
 use crate::lookups::{Lookup, Lookups};
@@ -37,7 +39,7 @@ use crate::messages::{LiveKeys, Measured, ReadCounts};
 use crate::request_cost::cost_bytes;
 use crate::space::SpaceOfVolume;
 use crate::start::Prepared;
-use crate::status::{LevelBlocks, OrderedView, RequestCounts, ShmView, VmView};
+use crate::status::{RequestCounts, ShmView};
 use crate::vm_log::VmLog;
 use crate::waited::Took;
 
@@ -98,7 +100,8 @@ pub(crate) struct Volume {
     scheme: LiveScheme,
     /// Connections that wait for the engine to have less to do, in order.
     pub stalled: VecDeque<usize>,
-    engine: Engine,
+    /// Run within [`Shard::guard`](crate::shard::Shard) alone, like whatever of a volume runs it.
+    engine: UnderGuard<Engine>,
     /// Where the host divides its levels between volumes.
     space: Option<SpaceOfVolume>,
     backing: FileId,
@@ -129,8 +132,10 @@ pub(crate) struct Volume {
     migration: Option<Migration>,
     /// FLUSH and FUA are acknowledged at once.
     acknowledges_early: bool,
-    /// A defect of the program showed: nothing here is used any more but the flushes, which concern others.
-    stopped: bool,
+    /// What the engine last said of itself.
+    known: Known,
+    /// A defect of the program showed, in these words: nothing here is used any more but the flushes, which concern others.
+    defect: Option<String>,
     /// How the flush at the end of the service ended.
     last_flush: Option<Result<(), GuestError>>,
 }
@@ -157,7 +162,7 @@ impl Volume {
             write_back: live.write_back,
             scheme,
             stalled: VecDeque::new(),
-            engine,
+            engine: UnderGuard::new(engine),
             space,
             backing,
             ssd,
@@ -179,13 +184,26 @@ impl Volume {
             dirty_age: DirtyAge::default(),
             migration: None,
             acknowledges_early,
-            stopped: false,
+            known: Known::default(),
+            defect: None,
             last_flush: None,
         }
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stopped
+        self.defect.is_some()
+    }
+
+    /// From now on whatever runs its engine panics.
+    #[cfg(test)]
+    pub(crate) fn bring_about_a_defect(&mut self) {
+        self.engine.bring_about_a_defect();
+    }
+
+    /// How often its engine was run since.
+    #[cfg(test)]
+    pub(crate) fn runs_since_defect(&self) -> u32 {
+        self.engine.uses_since_defect()
     }
 
     /// Size of its blocks.
@@ -356,7 +374,9 @@ impl Volume {
         self.log.client(what, count(&self.connections), now_ns);
     }
 
+    /// About a second has gone by.
     pub(crate) fn tick(&mut self, now_ns: u64) {
+        self.ask_engine();
         self.tick_pair();
         self.engine.tick();
         self.drain_on();
@@ -391,21 +411,13 @@ impl Volume {
 
     /// Blocks that a drain still has to write back; `None` when there is no drain.
     pub(crate) fn draining_blocks(&self) -> Option<u64> {
-        if self.stopped { None } else { self.engine.drain_left().map(u64::from) }
+        self.engine.drain_left().map(u64::from)
     }
 
     /// Blocks that are newer than the backing disk, and of those the ones that are damaged.
     pub(crate) fn dirty_and_lost_blocks(&self) -> (u64, u64) {
-        let gauges = self.gauges();
+        let gauges = self.engine.gauges();
         (gauges.dirty_blocks.into(), gauges.lost_blocks.into())
-    }
-
-    /// Of a volume that is stopped, as far as they can still be told.
-    fn gauges(&self) -> Gauges {
-        match self.stopped {
-            true => guarded(|| self.engine.gauges()).unwrap_or_default(),
-            false => self.engine.gauges(),
-        }
     }
 
     /// Asks for everything to be made durable, for the end of the service, which is not to wait for what is done in the
@@ -420,9 +432,6 @@ impl Volume {
     /// After [`Volume::begin_end`]: whether everything is durable and nothing is under way; `None` while
     /// that can still come.
     pub(crate) fn ended(&self) -> Option<bool> {
-        if self.stopped {
-            return Some(false);
-        }
         match self.last_flush? {
             Ok(()) => (self.engine.is_idle() && self.engine.is_saved()).then_some(true),
             Err(_) => Some(false),
@@ -484,55 +493,6 @@ impl Volume {
     /// Ends an interval of the host.
     pub(crate) fn measure(&mut self) -> Measured {
         let demand = self.engine.demand(Points::All).map(|levels| levels.map(thinned));
-        Measured { demand, reads: self.reads() }
-    }
-
-    fn reads(&self) -> ReadCounts {
-        let counters = self.engine.counters();
-        let [dram_hits, ssd_hits, read_ssd_hits] = counters.read_hits;
-        ReadCounts { reads: counters.block_reads, dram_hits, ssd_hits, read_ssd_hits }
-    }
-
-    /// What it holds of each level. One that is stopped keeps what it had.
-    pub(crate) fn held(&self) -> Quota {
-        if self.stopped {
-            return guarded(|| self.engine.quota()).unwrap_or_default();
-        }
-        let gauges = self.engine.gauges();
-        Quota::new(gauges.dram_blocks, gauges.ssd_blocks).with(Level::ReadSsd, gauges.read_ssd_blocks)
-    }
-
-    pub(crate) fn view(&self, shard: usize, now_ns: u64) -> VmView {
-        VmView {
-            name: self.export.name().to_owned(),
-            scheme: self.scheme.name(),
-            next_scheme: self.scheme.next_name(),
-            shard,
-            connections: count(&self.connections),
-            block_bytes: self.export.preferred_block_bytes(),
-            in_flight_bytes: self.working_bytes,
-            draining_blocks: self.draining_blocks(),
-            drain_cancelled: self.drain_cancelled || self.stopped,
-            migration: self.migration,
-            sidecar: None,
-            acknowledges_early: self.acknowledges_early,
-            stopped: self.stopped,
-            quota: LevelBlocks::quota(&self.engine),
-            writeback: self.engine.config().write_back.map(Into::into),
-            ordered: self.engine.behind().map(|behind| OrderedView::new(behind, &self.engine)),
-            scrub_s: self.engine.config().scrub_ticks,
-            limits: self.limits.into(),
-            dirty_s: self.dirty_age.dirty_ns(now_ns).map(|ns| ns / NS_PER_S),
-            oldest_dirty_s: self.dirty_age.oldest_ns(now_ns).map(|ns| ns / NS_PER_S),
-            sharing: None,
-            reads: self.reads(),
-            requests: self.counts,
-            counters: self.engine.counters().into(),
-            gauges: self.gauges().into(),
-            alarms: self.engine.alarms().into(),
-            latency: self.latencies.view(),
-            shm: self.shm,
-            healed_blocks: self.ssd.as_ref().and_then(VolumeSsd::healed),
-        }
+        Measured { demand, reads: ReadCounts::from(self.engine.counters()) }
     }
 }

@@ -292,6 +292,9 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
     let usual = of("mirror = \"/dev/nvme1n1\"").unwrap().ssd.unwrap();
     assert_eq!((usual.timeout.as_secs(), usual.resilver_rate_bytes), (10, 200 << 20));
     assert!(of("").unwrap().ssd.unwrap().mirror.is_none());
+    let rated = |keys: &str| of(keys).unwrap().ssd.unwrap().rated_write_bytes;
+    assert_eq!(rated("written_tb = 1200"), Some(1_200_000_000_000_000));
+    assert_eq!((rated("written_tb = 0.5"), rated("")), (Some(500_000_000_000), None));
     for (keys, word) in [
         ("mirror = \"/dev/nvme0n1\"", "same path"),
         ("timeout = \"3s\"", "add 'mirror'"),
@@ -299,6 +302,11 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
         ("mirror = \"/dev/nvme1n1\"\ntimeout = \"never\"", "'timeout'"),
         ("mirror = \"/dev/nvme1n1\"\ntimeout = \"11min\"", "'timeout'"),
         ("mirror = \"/dev/nvme1n1\"\nresilver_rate = \"1KiB\"", "'resilver_rate'"),
+        ("written_tb = 0", "'written_tb'"),
+        ("written_tb = -1.0", "'written_tb'"),
+        ("written_tb = nan", "'written_tb'"),
+        ("written_tb = inf", "'written_tb'"),
+        ("written_tb = \"1PB\"", "1PB"),
     ] {
         let error = of(keys).expect_err(keys);
         assert!(error.starts_with("a.toml:5: ") || error.starts_with("a.toml:6: "), "{keys}: {error}");
@@ -306,6 +314,8 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
     }
     let text = TWO_SSDS.replacen("[read_ssd]\n", "[read_ssd]\nmirror = \"/dev/x\"\n", 1);
     assert!(parse(&text).expect_err("a read SSD has none").contains("are of [ssd]"));
+    let text = TWO_SSDS.replacen("[read_ssd]\n", "[read_ssd]\nwritten_tb = 300\n", 1);
+    assert!(parse(&text).expect_err("nothing is held to it").contains("'written_tb' is of [ssd]"));
 }
 
 const HOST: &str = r#"

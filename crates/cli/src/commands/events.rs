@@ -44,35 +44,40 @@ pub struct EventsCommand {
 impl EventsCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let control = self.daemon.control()?;
-        let (mut last, first) = self.latest(&control)?;
+        let LatestEvents { events, mut last, mut began_ms } = self.latest(&control)?;
         let mut is_gone = false;
-        self.show(&first)?;
+        self.show(&events)?;
         if !self.follow {
             return Ok(());
         }
         loop {
             std::thread::sleep(PAUSE);
-            let found = match lode_server::events(&control, Some(last), self.vm.as_deref(), MAX_EVENTS) {
+            let after = |last| lode_server::events(&control, Some(last), self.vm.as_deref(), MAX_EVENTS);
+            let mut found = match after(last) {
                 // It is being started anew, or will be.
                 Err(error) if error.kind() == ServerErrorKind::Socket => {
                     if !is_gone {
                         note(&format!("{error}. Waiting for it"));
                     }
-                    (is_gone, last) = (true, 0);
+                    is_gone = true;
                     continue;
                 }
                 // After a restart there may be nothing of the VM yet.
-                Err(error) if error.kind() == ServerErrorKind::Refused => {
-                    last = 0;
-                    continue;
-                }
+                Err(error) if error.kind() == ServerErrorKind::Refused => continue,
                 found => found?,
             };
             is_gone = false;
-            self.show(&found.events)?;
             // A daemon that was started anew counts anew.
+            if found.began_ms != began_ms {
+                (last, began_ms) = (0, found.began_ms);
+                found = match after(last) {
+                    Ok(found) if found.began_ms == began_ms => found,
+                    // It has ended meanwhile, which the next turn sees.
+                    _ => continue,
+                };
+            }
+            self.show(&found.events)?;
             last = match found.events.last().map(number) {
-                _ if found.last < last => 0,
                 Some(number) if found.events.len() == MAX_EVENTS => number,
                 _ => found.last,
             };
@@ -80,23 +85,23 @@ impl EventsCommand {
     }
 
     /// The latest events, and the number after which others are new.
-    fn latest(&self, control: &Path) -> Result<(u64, Vec<Value>), CliError> {
+    fn latest(&self, control: &Path) -> Result<LatestEvents, CliError> {
         let ask = |after, most| lode_server::events(control, after, self.vm.as_deref(), most);
-        let LatestEvents { events, last } = ask(None, (self.last as usize).min(MAX_EVENTS))?;
+        let latest = ask(None, (self.last as usize).min(MAX_EVENTS))?;
         if self.last as usize <= MAX_EVENTS {
-            return Ok((last, events));
+            return Ok(latest);
         }
         // More than one answer holds: all that there are, of which the last ones are meant.
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
-            let LatestEvents { events, last } = ask(Some(after), MAX_EVENTS)?;
+            let LatestEvents { events, last, began_ms } = ask(Some(after), MAX_EVENTS)?;
             let count = events.len();
             after = events.last().map_or(last, number);
             all.extend(events);
             if count < MAX_EVENTS {
                 let surplus = all.len().saturating_sub(self.last as usize);
                 all.drain(..surplus);
-                return Ok((last, all));
+                return Ok(LatestEvents { events: all, last, began_ms });
             }
         }
     }

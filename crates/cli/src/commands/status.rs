@@ -15,8 +15,8 @@ use crate::error::CliError;
 use crate::output::{number, table, write};
 use crate::results::{JsonArgs, is_to_standard_output};
 use crate::shares::{ChangeNow, Host, Sharing};
-use crate::watch::Watch;
 use crate::watch::view::{cells, describe, titles};
+use crate::watch::{Look, Watch};
 
 /// Of the status table, the first column of numbers.
 const FIRST_NUMBER: usize = 2;
@@ -65,7 +65,8 @@ impl StatusCommand {
     fn watch(&self, interval: Duration) -> Result<(), CliError> {
         let mut watch = Watch::new(self.daemon.control()?);
         loop {
-            let (title, mut rates) = watch.next()?;
+            let Look { title, wear, mut rates } = watch.next()?;
+            let wear = wear.map(|line| line + "\n").unwrap_or_default();
             if let Some(name) = &self.vm {
                 rates.retain(|vm| vm.name == *name);
                 if rates.is_empty() {
@@ -82,7 +83,7 @@ impl StatusCommand {
             let details = rates.iter().filter(|_| self.vm.is_some()).flat_map(describe);
             let lines: String =
                 details.chain(watch.new_events(MOST_EVENTS)?).map(|line| line + "\n").collect();
-            write(&format!("{title}\n{table}\n{lines}\n"))?;
+            write(&format!("{title}\n{wear}{table}\n{lines}\n"))?;
             std::thread::sleep(interval);
         }
     }
@@ -139,6 +140,8 @@ struct Vm {
     #[serde(default)]
     ordered: Option<Behind>,
     stopped: bool,
+    #[serde(default)]
+    stopped_by: Option<String>,
     quota: Blocks,
     sharing: Option<Sharing>,
     requests: Requests,
@@ -408,11 +411,11 @@ impl Vm {
     fn alarm(&self) -> Option<String> {
         let mut alarms = Vec::new();
         if self.stopped {
-            alarms.push(
-                "stopped by a defect of the program: report what the daemon's log says, and restart the daemon; what was \
+            let words = self.stopped_by.as_ref().map(|words| format!(" ({words})")).unwrap_or_default();
+            alarms.push(format!(
+                "stopped by a defect of the program{words}: report what the daemon's log says, and restart the daemon; what was \
                  acknowledged is there"
-                    .to_owned(),
-            );
+            ));
         }
         if self.alarms.failed {
             alarms.push(

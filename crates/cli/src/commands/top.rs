@@ -32,9 +32,9 @@ impl TopCommand {
     pub fn run(&self) -> Result<(), CliError> {
         let mut watch = Watch::new(self.daemon.control()?);
         // Before the terminal is taken: a daemon that is not there is an error like any other.
-        let (title, rates) = watch.next()?;
+        let look = watch.next()?;
         let mut top = Top::default();
-        top.update(title, rates, watch.events(SHOWN_EVENTS)?);
+        top.update(look, watch.events(SHOWN_EVENTS)?);
         if !std::io::stdout().is_terminal() {
             return Err(no_terminal(&std::io::Error::other("standard output is none")));
         }
@@ -72,10 +72,9 @@ fn show(
         }
         if Instant::now() >= next {
             next = Instant::now() + interval;
-            let next =
-                watch.next().and_then(|(title, rates)| Ok((title, rates, watch.events(SHOWN_EVENTS)?)));
+            let next = watch.next().and_then(|look| Ok((look, watch.events(SHOWN_EVENTS)?)));
             match next {
-                Ok((title, rates, events)) => top.update(title, rates, events),
+                Ok((look, events)) => top.update(look, events),
                 Err(error) => top.fail(&error.to_string()),
             }
         }

@@ -181,7 +181,7 @@ impl Status {
         ];
         let mut table = table(&titles, 2);
         for vm in &self.vms {
-            let Sharing { weight, dram, ssd, expected_hit_ratio, measured_hit_ratio } = &vm.sharing;
+            let Sharing { weight, dram, ssd, expected_hit_ratio, measured_hit_ratio, .. } = &vm.sharing;
             table.add_row([
                 vm.name.clone(),
                 vm.scheme.clone(),
@@ -220,7 +220,7 @@ impl Show {
 
 impl Vm {
     fn text(&self, host: &Host, events: &[Value]) -> String {
-        let Sharing { weight, dram, ssd, expected_hit_ratio, measured_hit_ratio } = &self.sharing;
+        let Sharing { weight, dram, ssd, expected_hit_ratio, measured_hit_ratio, .. } = &self.sharing;
         let mut text =
             format!("{}: {}, weight {weight}, {} connected\n", self.name, self.scheme, self.connections);
         text += &host.text().map(|text| format!("{text}\n")).unwrap_or_default();

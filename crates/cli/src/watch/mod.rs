@@ -2,20 +2,30 @@
 
 pub mod rates;
 pub mod view;
+mod wear;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use self::rates::{Rates, Snapshot, rates};
+use self::rates::{Rates, Snapshot, host_wear, rates};
 use crate::commands::event_text;
 use crate::error::CliError;
+
+/// What a daemon did between two answers.
+pub struct Look {
+    /// A line on the daemon, and what the rates are of.
+    pub title: String,
+    /// A line on what the cache SSD takes, where there is something that it could exceed.
+    pub wear: Option<String>,
+    pub rates: Vec<Rates>,
+}
 
 /// Asks a daemon again and again.
 pub struct Watch {
     control: PathBuf,
     before: Option<(Snapshot, Instant)>,
-    /// Number of the latest event that was told.
-    told: Option<u64>,
+    /// Number of the latest event that was told, and when its daemon began to number them.
+    told: Option<(u64, u64)>,
 }
 
 impl Watch {
@@ -37,27 +47,29 @@ impl Watch {
     /// # Errors
     /// When it does not answer.
     pub fn new_events(&mut self, most: usize) -> Result<Vec<String>, CliError> {
-        let mut found = lode_server::events(&self.control, self.told, None, most)?;
+        let after = self.told.map(|(number, _)| number);
+        let mut found = lode_server::events(&self.control, after, None, most)?;
         // A daemon that was started again counts anew.
-        if self.told.is_some_and(|told| found.last < told) {
+        if self.told.is_some_and(|(_, began_ms)| found.began_ms != began_ms) {
             found = lode_server::events(&self.control, Some(0), None, most)?;
         }
         let is_first = self.told.is_none();
-        self.told = Some(match found.events.last() {
+        let number = match found.events.last() {
             Some(event) if !is_first => event["number"].as_u64().unwrap_or(found.last),
             _ => found.last,
-        });
+        };
+        self.told = Some((number, found.began_ms));
         if is_first {
             return Ok(Vec::new());
         }
         Ok(found.events.iter().map(event_text).collect())
     }
 
-    /// A line on the daemon and what the rates are of, and the rates since the last time, or since the daemon's start.
+    /// What it did since the last time, or since its start.
     ///
     /// # Errors
     /// When it does not answer, or is of another version.
-    pub fn next(&mut self) -> Result<(String, Vec<Rates>), CliError> {
+    pub fn next(&mut self) -> Result<Look, CliError> {
         let answer = lode_server::status(&self.control)?;
         let at = Instant::now();
         let now: Snapshot = serde_json::from_str(&answer).map_err(|error| {
@@ -73,6 +85,11 @@ impl Watch {
             None => "rates since the start".to_owned(),
         };
         let rates = rates(before.as_ref().map(|(before, seconds)| (before, *seconds)), &now);
-        Ok((format!("Cache {}, up {} s, {of}", now.name, now.uptime_s), rates))
+        let wear = host_wear(&rates, &now);
+        Ok(Look {
+            title: format!("Cache {}, up {} s, {of}", now.name, now.uptime_s),
+            wear: wear.has_limit().then(|| format!("SSD wear {}", wear.text())),
+            rates,
+        })
     }
 }

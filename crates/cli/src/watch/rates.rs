@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use lode_hardware::time::SECONDS_PER_DAY;
 use lode_server::LATENCY_BOUNDS_US;
 use serde::Deserialize;
 
+use super::wear::Wear;
 use crate::shares::{Host, Sharing};
 
 /// The line of the read SSD among the kinds of requests.
@@ -18,7 +20,13 @@ pub struct Snapshot {
     pub name: String,
     pub uptime_s: u64,
     host: Option<Host>,
+    cache: Option<Cache>,
     vms: Vec<Vm>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Cache {
+    rated_write_bytes: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -116,7 +124,9 @@ pub struct Rates {
     pub shares: Option<String>,
     /// Written to the SSDs, metadata included.
     pub ssd_mib_per_s: f64,
-    /// The same since the daemon's start.
+    /// The same of the cache SSD alone, and what it may take.
+    pub wear: Wear,
+    /// Written to the cache SSD since the daemon's start.
     pub ssd_written_mib: f64,
     /// Where reads came from, and then writes and flushes.
     pub kinds: Vec<Kind>,
@@ -158,6 +168,15 @@ pub fn rates(before: Option<(&Snapshot, f64)>, now: &Snapshot) -> Vec<Rates> {
     now.vms.iter().map(of_vm).collect()
 }
 
+/// What all VMs together write to the cache SSD, and may.
+pub fn host_wear(rates: &[Rates], now: &Snapshot) -> Wear {
+    Wear {
+        bytes_per_day: rates.iter().map(|vm| vm.wear.bytes_per_day).sum(),
+        budget_bytes_per_day: now.host.as_ref().and_then(|host| host.ssd_write_budget_bytes_per_day),
+        rated_bytes: now.cache.as_ref().and_then(|cache| cache.rated_write_bytes),
+    }
+}
+
 /// Rates of several VMs together; percentiles and what only one of them has are left out.
 pub fn total(rates: &[Rates]) -> Rates {
     let sum = |of: fn(&Rates) -> f64| rates.iter().map(of).sum();
@@ -168,7 +187,6 @@ pub fn total(rates: &[Rates]) -> Rates {
         mib_per_s: sum(|vm| vm.mib_per_s),
         dirty_mib: sum(|vm| vm.dirty_mib),
         ssd_mib_per_s: sum(|vm| vm.ssd_mib_per_s),
-        ssd_written_mib: sum(|vm| vm.ssd_written_mib),
         ..Rates::default()
     }
 }
@@ -209,8 +227,9 @@ fn of_vm(before: Option<&Vm>, now: &Vm, seconds: f64) -> Rates {
     for of in of_reads {
         all_reads.iter_mut().zip(buckets(of)).for_each(|(all, more)| *all += more);
     }
-    let written =
-        |vm: &Vm| vm.gauges.ssd_data_bytes + vm.gauges.ssd_metadata_bytes + vm.gauges.read_ssd_data_bytes;
+    let to_cache_ssd = |vm: &Vm| vm.gauges.ssd_data_bytes + vm.gauges.ssd_metadata_bytes;
+    let written = |vm: &Vm| to_cache_ssd(vm) + vm.gauges.read_ssd_data_bytes;
+    let per_second = |of: &dyn Fn(&Vm) -> u64| of(now).saturating_sub(before.map_or(0, of)) as f64 / seconds;
     Rates {
         name: now.name.clone(),
         scheme: now.scheme.clone(),
@@ -225,8 +244,16 @@ fn of_vm(before: Option<&Vm>, now: &Vm, seconds: f64) -> Rates {
         oldest_dirty_s: now.oldest_dirty_s,
         shares: None,
         dirty_mib: (now.gauges.dirty_blocks * now.block_bytes) as f64 / MIB,
-        ssd_mib_per_s: written(now).saturating_sub(before.map_or(0, written)) as f64 / MIB / seconds,
-        ssd_written_mib: written(now) as f64 / MIB,
+        ssd_mib_per_s: per_second(&written) / MIB,
+        wear: Wear {
+            bytes_per_day: per_second(&to_cache_ssd) * SECONDS_PER_DAY,
+            budget_bytes_per_day: now
+                .sharing
+                .as_ref()
+                .and_then(|sharing| sharing.ssd_write_budget_bytes_per_day),
+            rated_bytes: None,
+        },
+        ssd_written_mib: to_cache_ssd(now) as f64 / MIB,
         kinds,
         waits: waits(before.map(|vm| &vm.latency.waited_for), &now.latency.waited_for),
     }
@@ -286,6 +313,22 @@ pub mod tests {
 
     /// An answer of a daemon with these VMs, which have each done so many of everything.
     pub fn snapshot(uptime_s: u64, vms: &[(&str, u64)]) -> Snapshot {
+        serde_json::from_value(answer(uptime_s, vms)).expect("it is a status")
+    }
+
+    /// The same where the host has a budget of SSD writes, and an SSD that is rated for so many bytes; each VM may write a part.
+    pub fn limited_snapshot(uptime_s: u64, vms: &[(&str, u64)], (budget, rated): (u64, u64)) -> Snapshot {
+        let mut answer = answer(uptime_s, vms);
+        answer["host"]["ssd_write_budget_bytes_per_day"] = budget.into();
+        answer["cache"] = serde_json::json!({ "rated_write_bytes": rated });
+        for at in 0..vms.len() {
+            answer["vms"][at]["sharing"]["ssd_write_budget_bytes_per_day"] =
+                (budget / vms.len() as u64).into();
+        }
+        serde_json::from_value(answer).expect("it is a status")
+    }
+
+    fn answer(uptime_s: u64, vms: &[(&str, u64)]) -> serde_json::Value {
         let level = |share_blocks: u64, demand_blocks: Option<u64>| {
             serde_json::json!({
                 "share_blocks": share_blocks, "target_blocks": share_blocks, "wanted_blocks": share_blocks,
@@ -334,8 +377,7 @@ pub mod tests {
             })
         };
         let vms: Vec<_> = vms.iter().map(vm).collect();
-        let answer = serde_json::json!({"name": "host1", "uptime_s": uptime_s, "host": host, "vms": vms});
-        serde_json::from_value(answer).expect("it is a status")
+        serde_json::json!({"name": "host1", "uptime_s": uptime_s, "host": host, "vms": vms})
     }
 
     #[test]
@@ -346,6 +388,8 @@ pub mod tests {
         assert_eq!((a.reads, a.writes, a.mib_per_s), (1000.0, 280.0, 5.0));
         assert_eq!((a.read_hits, a.write_hits), (Some(0.75), Some(0.25)));
         assert_eq!((a.dirty_mib, a.ssd_mib_per_s, a.ssd_written_mib), (30.0, 20.0, 60.0));
+        assert_eq!(a.wear.bytes_per_day, 20.0 * MIB * 86_400.0);
+        assert_eq!(host_wear(&rates, &now).bytes_per_day, 22.0 * MIB * 86_400.0);
         assert_eq!(a.oldest_dirty_s, Some(30));
         let [disk, daemon] = &a.waits[..] else { panic!("two waits: {:?}", a.waits) };
         assert_eq!((disk.name.as_str(), disk.share, disk.p99_us), ("disk read", 0.75, Some(10e6)));

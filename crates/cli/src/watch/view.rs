@@ -7,6 +7,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 
+use super::Look;
 use super::rates::{Kind, READ_SSD, Rates, Wait, total};
 
 /// Events that are shown, the latest last.
@@ -64,6 +65,8 @@ const COLUMNS: [Column; 10] = [
 pub struct Top {
     /// What is above the list: the daemon, and what the rates are of.
     title: String,
+    /// What the cache SSD takes, and may.
+    wear: Option<String>,
     rates: Vec<Rates>,
     events: Vec<String>,
     /// 0: names; else the column before this number.
@@ -77,9 +80,10 @@ pub struct Top {
 
 impl Top {
     /// Takes new rates. Whoever was selected still is.
-    pub fn update(&mut self, title: String, rates: Vec<Rates>, events: Vec<String>) {
+    pub fn update(&mut self, look: Look, events: Vec<String>) {
         let selected = self.selected().map(|vm| vm.name.clone());
-        (self.title, self.rates, self.events) = (title, rates, events);
+        let Look { title, wear, rates } = look;
+        (self.title, self.wear, self.rates, self.events) = (title, wear, rates, events);
         self.select(selected.as_deref());
     }
 
@@ -172,11 +176,12 @@ impl Top {
     /// Draws all of it.
     pub fn draw(&mut self, frame: &mut Frame<'_>) {
         // Where there is not room for all, the list comes first, then the details, then the events.
-        let room = frame.area().height.saturating_sub(LEAST_LIST_LINES + 3);
+        let head_lines = 2 + u16::from(self.wear.is_some());
+        let room = frame.area().height.saturating_sub(LEAST_LIST_LINES + head_lines + 1);
         let description = self.selected().map(describe).unwrap_or_default();
         let details = Some(description.len() as u16).filter(|lines| *lines <= room).unwrap_or(0);
         let events = if details > 0 { (self.events.len() as u16).min(room - details) } else { 0 };
-        let parts = [2, 0, details, events, 1].map(Constraint::Length);
+        let parts = [head_lines, 0, details, events, 1].map(Constraint::Length);
         let parts = [parts[0], Constraint::Min(2), parts[2], parts[3], parts[4]];
         let [head, list, detail, event, foot] = Layout::vertical(parts).areas(frame.area());
         let all = total(&self.rates);
@@ -190,7 +195,8 @@ impl Top {
             amount(Some(all.dirty_mib)),
             amount(Some(all.ssd_mib_per_s)),
         );
-        frame.render_widget(Paragraph::new(vec![Line::from(self.title.clone()), Line::from(sums)]), head);
+        let lines = [self.title.clone(), sums].into_iter().chain(self.wear.clone()).map(Line::from);
+        frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), head);
         self.draw_list(frame, list);
         if details > 0 {
             let lines: Vec<Line<'_>> = description.into_iter().map(Line::from).collect();
@@ -258,10 +264,11 @@ fn shortened(name: &str, width: usize) -> String {
 /// The details of one VM.
 pub fn describe(vm: &Rates) -> Vec<String> {
     let own = format!(
-        "{}: {}, {} connected, {} MiB written to SSDs since the start",
+        "{}: {}, {} connected; SSD wear {}, {} MiB so far",
         vm.name,
         vm.scheme,
         vm.connections,
+        vm.wear.text(),
         amount(Some(vm.ssd_written_mib))
     );
     let titles = format!("{:<8}{:>11}{:>9}{:>9}{:>9}", "", "requests/s", "blocks %", "p50", "p99");
@@ -324,13 +331,20 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    use super::super::rates::{rates, tests::snapshot};
+    use super::super::rates::{
+        host_wear, rates,
+        tests::{limited_snapshot, snapshot},
+    };
     use super::*;
 
     fn top(vms: &[(&str, u64)]) -> Top {
+        shown(None, rates(None, &snapshot(1, vms)))
+    }
+
+    fn shown(wear: Option<String>, rates: Vec<Rates>) -> Top {
         let mut top = Top::default();
         let events = (1..=SHOWN_EVENTS).map(|at| format!("event {at}")).collect();
-        top.update("host1".to_owned(), rates(None, &snapshot(1, vms)), events);
+        top.update(Look { title: "host1".to_owned(), wear, rates }, events);
         top
     }
 
@@ -379,6 +393,21 @@ mod tests {
         assert!(screen.iter().all(|line| line.chars().count() <= 80), "{screen:#?}");
         let shares = "DRAM 2 MiB, could use 4 MiB; SSD 4 GiB";
         assert!(screen.iter().any(|line| line == shares), "{screen:#?}");
+        assert_eq!(screen[21..23], ["event 1", "event 2"], "{screen:#?}");
+    }
+
+    #[test]
+    fn wear_is_shown_beside_its_limits_on_eighty_columns() {
+        let now = limited_snapshot(1, &[("vm01", 2), ("vm02", 1)], (800 << 30, 600_000_000_000_000));
+        let rates = rates(None, &now);
+        let wear = host_wear(&rates, &now);
+        let screen = screen(&mut shown(Some(format!("SSD wear {}", wear.text())), rates), 80, 24);
+        // 6 MiB/s.
+        let host = "SSD wear 506.25 GiB/day of 800 GiB/day; 600 TB rated last 3.0 years";
+        assert_eq!(screen[2], host, "{screen:#?}");
+        let own = "vm01: etica, 2 connected; SSD wear 337.50 GiB/day of 400 GiB/day, 4.0 MiB so far";
+        assert!(screen.iter().any(|line| line == own), "{screen:#?}");
+        assert!(screen[3].starts_with("VM ") && screen[4].starts_with("vm01 "), "{screen:#?}");
         assert_eq!(screen[21..23], ["event 1", "event 2"], "{screen:#?}");
     }
 

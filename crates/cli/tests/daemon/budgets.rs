@@ -1,6 +1,8 @@
 //! A host's budget of SSD writes: VMs hold to it from the first request on, nothing is lost by it, it is told, and it can be changed
 //! while guests go on.
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -22,7 +24,7 @@ fn configure(site: &Site, host: &str, second: &str) {
         )
     };
     let text = format!(
-        "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 2\n[ssd]\npath = \"{folder}/ssd.img\"\n[host]\n{host}\n{}{}",
+        "name = \"test\"\nstate_dir = \"{folder}/state\"\nshards = 2\n[ssd]\npath = \"{folder}/ssd.img\"\nwritten_tb = 1\n[host]\n{host}\n{}{}",
         vm("vm1", AUTO),
         vm("vm2", second)
     );
@@ -45,6 +47,18 @@ fn ssd_writes(status: &Value, vm: usize) -> u64 {
 
 fn budget(status: &Value, vm: usize) -> Option<u64> {
     status["vms"][vm]["sharing"]["ssd_write_budget_bytes_per_day"].as_u64()
+}
+
+/// What `lode status --watch` says at first with the details of a VM.
+fn first_look(site: &Site, vm: &str) -> Vec<String> {
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_lode"));
+    let arguments = ["status", &site.text("test.toml"), "--watch", "--vm", vm];
+    let mut watch = watch.args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let look = lines.take_while(|line| !line.is_empty()).collect();
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    look
 }
 
 fn wait_until(daemon: &Daemon, is_so: impl Fn(&Value) -> bool) -> Value {
@@ -72,6 +86,15 @@ fn vms_hold_to_a_hosts_budget_and_lose_nothing() {
     assert_eq!(status["vms"][0]["scheme"], "auto");
     let parts = [0, 1].map(|vm| budget(&status, vm).unwrap());
     assert!(parts[0].abs_diff(32 << 20) <= 4096 && parts[0].abs_diff(parts[1]) <= 4096, "{parts:?}");
+    // Whoever watches sees it beside what is written, and how long the SSD lasts.
+    assert_eq!(status["cache"]["rated_write_bytes"], 1_000_000_000_000_u64);
+    let look = first_look(&site, "vm1");
+    assert!(
+        look[1].starts_with("SSD wear ") && look[1].contains("/day of 64 MiB/day; 1 TB rated last "),
+        "{look:#?}"
+    );
+    let own = look.iter().find(|line| line.starts_with("vm1: auto, ")).expect("details");
+    assert!(own.contains("; SSD wear ") && own.contains("/day of 32"), "{look:#?}");
     let mut client = daemon.client("vm1");
     for block in (0..1000).step_by(7) {
         let offset = block * BLOCK_BYTES;

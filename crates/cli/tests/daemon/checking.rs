@@ -34,6 +34,7 @@ fn a_check_finds_damage_and_a_repair_mends_what_the_backing_disk_has() {
     let mut daemon = site.serve();
     let (clean, dirty) = (pattern(0, 1, MIB as usize), pattern(1, 2, MIB as usize));
     daemon.client("vm2").write(0, &clean);
+    daemon.check_counts();
     lode_ok(&["stop", "--drain", &config]);
     daemon.wait_for_end();
     let (code, found) = check(&[&config]);

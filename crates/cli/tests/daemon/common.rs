@@ -1,8 +1,10 @@
 //! Daemons to test, in folders of their own.
 
 use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use rustix::fs::StatVfs;
 use tempfile::TempDir;
 
 use crate::client::{Client, PATIENCE};
+use crate::counts;
 
 pub const MIB: u64 = 1 << 20;
 /// Where Linux has a file system in memory.
@@ -203,7 +206,8 @@ listen = ["unix:{folder}/vm2.sock", "unix:{folder}/both.sock"]
     }
 }
 
-/// A running daemon; killed, by its own process id, when dropped.
+/// A running daemon; killed, by its own process id, when dropped. What it counted is checked before each end that a test brings
+/// about.
 pub struct Daemon<'s> {
     pub child: Child,
     site: &'s Site,
@@ -232,26 +236,37 @@ impl Daemon<'_> {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// That what it counted adds up, wherever nothing is under way.
-    pub fn check_counts(&self) {
-        let status = self.status();
-        for vm in status["vms"].as_array().unwrap() {
-            let number = |path: &str| vm.pointer(path).and_then(serde_json::Value::as_u64).unwrap();
-            let hits =
-                ["dram", "ssd", "read_ssd"].map(|level| number(&format!("/counters/read_hits/{level}")));
-            let name = &vm["name"];
-            let found = hits.iter().sum::<u64>() + number("/counters/read_misses");
-            assert_eq!(number("/counters/block_reads"), found, "reads of {name}: {vm}");
-            let causes = ["fill", "write", "promotion", "move"];
-            let causes = causes.map(|cause| number(&format!("/counters/ssd_writes/{cause}")));
-            assert_eq!(number("/counters/ssd_writes/total"), causes.iter().sum::<u64>(), "of {name}: {vm}");
-            let is_at_rest = number("/in_flight_bytes") == 0 && vm["connections"] == 0;
-            if is_at_rest && vm["stopped"] == false && vm["alarms"]["failed"] == false {
-                let served = ["dram", "read_ssd", "ssd", "backing"];
-                let reads = served.map(|level| number(&format!("/latency/read/{level}/count")));
-                let answered = reads.iter().sum::<u64>() + number("/latency/write/count");
-                assert_eq!(number("/counters/requests"), answered, "requests of {name}: {vm}");
+    /// The status when a VM's clients have gone and all that they asked is answered.
+    pub fn status_at_rest(&self, vm: &str) -> serde_json::Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            let vms = status["vms"].as_array().unwrap();
+            let one = vms.iter().find(|one| one["name"] == vm).unwrap();
+            if one["connections"] == 0 && one["in_flight_bytes"] == 0 {
+                return status;
             }
+            assert!(Instant::now() < deadline, "its clients do not go: {one}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Guarantee 8: what it counted adds up, whatever is under way. Asked without a program, which takes a moment of its own; one
+    /// that does not serve yet, or has ended, has counted nothing.
+    pub fn check_counts(&self) {
+        let Ok(mut control) = UnixStream::connect(self.site.path("state/test.sock")) else { return };
+        control.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = String::new();
+        let asked = control.write_all(b"{\"cmd\":\"status\"}\n");
+        match asked.and_then(|()| BufReader::new(control).read_line(&mut answer)) {
+            Ok(1..) => {
+                let status = serde_json::from_str(&answer).unwrap();
+                counts::check(&status).unwrap_or_else(|wrong| panic!("{wrong}"));
+            }
+            // It ends meanwhile.
+            Ok(0) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {}
+            Err(error) => panic!("it does not say what it counted: {error}"),
         }
     }
 
@@ -285,19 +300,25 @@ impl Daemon<'_> {
     }
 
     /// Ends it in the middle of whatever it does. Its host goes on.
-    pub fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    pub fn kill(self) {
+        drop(self);
     }
 }
 
 impl Drop for Daemon<'_> {
     fn drop(&mut self) {
+        let is_running = matches!(self.child.try_wait(), Ok(None));
+        // It must be killed whatever its counts are.
+        let counted = (is_running && !std::thread::panicking())
+            .then(|| catch_unwind(AssertUnwindSafe(|| self.check_counts())));
         // Fails when it has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {
             println!("{}", std::fs::read_to_string(self.site.path("log")).unwrap_or_default());
+        }
+        if let Some(Err(wrong)) = counted {
+            resume_unwind(wrong);
         }
     }
 }

@@ -129,12 +129,14 @@ fn a_stop_says_what_only_the_ssd_has_unless_it_drains() {
     let site = Site::new();
     let mut daemon = site.serve();
     write_some(&daemon, 1);
+    daemon.check_counts();
     let said = lode_ok(&["stop", &site.text("test.toml")]);
     assert!(said.contains("blocks newer on the SSD") && said.contains("--drain"), "{said}");
     daemon.wait_for_end();
 
     let mut daemon = site.serve();
     let bytes = write_some(&daemon, 2);
+    daemon.check_counts();
     let said = lode_ok(&["stop", "--drain", &site.text("test.toml")]);
     assert!(said.contains("up to date"), "{said}");
     daemon.wait_for_end();
@@ -187,6 +189,7 @@ fn a_volume_that_nobody_needs_gives_its_space_back() {
     let config = site.text("test.toml");
     let mut daemon = site.serve();
     let bytes = write_some(&daemon, 1);
+    daemon.check_counts();
     lode_ok(&["stop", "--drain", &config]);
     daemon.wait_for_end();
     let list =
@@ -271,6 +274,7 @@ fn a_drain_that_cannot_end_does_not_keep_the_daemon_from_stopping() {
     let bytes = pattern(0, 5, 4 * MIB as usize);
     daemon.client("vm2").write(0, &bytes);
     daemon.client("vm2").flush();
+    daemon.check_counts();
     let output = lode(&["stop", "--drain", &site.text("test.toml")]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("could not be written back"), "{said}");

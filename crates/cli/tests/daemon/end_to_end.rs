@@ -137,6 +137,7 @@ fn a_signal_stops_it_cleanly_with_requests_in_flight() {
     for _ in 0..100 {
         client.send(Command::Read, 0, 4096, CommandFlags::NONE, &[]).unwrap();
     }
+    daemon.check_counts();
     let pid = daemon.child.id().to_string();
     assert!(std::process::Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     daemon.wait_for_end();

@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -407,49 +406,4 @@ fn a_host_that_is_smaller_than_its_vms_is_refused_with_the_sum() {
         said.contains("4 MiB together (vm1 4 MiB), and [host] has `dram` = 3 MiB: 1 MiB too much"),
         "{said}"
     );
-}
-
-#[test]
-fn events_are_followed() {
-    let site = Site::new();
-    let daemon = site.serve_up();
-    let mut follow = Command::new(env!("CARGO_BIN_EXE_lode"));
-    let mut follow = follow
-        .args(["events", &site.text("test.toml"), "--follow", "--vm", "vm1"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines().map(Result::unwrap);
-    drop(daemon.client("vm2"));
-    let mut client = daemon.client("vm1");
-    let connected = lines.next().unwrap();
-    assert!(connected.contains("client   vm1: a client connected"), "{connected}");
-    client.write(0, &[1; 4096]);
-    lode_ok(&["drain", &site.text("test.toml"), "--vm", "vm1"]);
-    let (begins, ended) = (lines.next().unwrap(), lines.next().unwrap());
-    assert!(
-        begins.contains("a drain begins, of 1 block") && ended.contains("ended after"),
-        "{begins}\n{ended}"
-    );
-    set(&site, &["vm1", "weight=3"]);
-    let changed = lines.next().unwrap();
-    assert!(changed.contains("setting  vm1: set by hand, until a restart or reload: weight=3"), "{changed}");
-    assert!(lode_fails(&["events", &site.text("test.toml"), "--vm", "vm3"]).contains("no VM 'vm3'"));
-    drop(client);
-    daemon.stop();
-    // Whoever follows it goes on with the next run.
-    let daemon = site.serve_up();
-    drop(daemon.client("vm1"));
-    assert!(lines.any(|line| line.contains("client   vm1: a client connected")));
-    assert!(follow.try_wait().unwrap().is_none());
-    follow.kill().unwrap();
-    follow.wait().unwrap();
-    // Of a VM that has another name by now, what happened is still there.
-    lode_ok(&["vm", "rename", &site.text("test.toml"), "vm2", "db"]);
-    drop(crate::client::Client::connect(&site.path("vm2.sock"), "db", true));
-    for vm in ["vm1", "db"] {
-        assert!(lode_ok(&["events", &site.text("test.toml"), "--vm", vm]).contains(vm));
-    }
-    daemon.stop();
 }

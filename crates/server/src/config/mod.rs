@@ -122,6 +122,8 @@ pub struct SsdConfig {
     pub timeout: Duration,
     /// Bytes a second that a resilver copies to one of a pair.
     pub resilver_rate_bytes: u64,
+    /// Bytes that may be written to it in all, of a pair to each; none where no rating is named.
+    pub rated_write_bytes: Option<u64>,
     /// The identity it must have.
     pub uuid: Option<CacheId>,
 }

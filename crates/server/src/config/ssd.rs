@@ -1,5 +1,6 @@
 //! The sections of the SSDs. It must not open them.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use lode_format::CacheId;
@@ -10,6 +11,11 @@ use toml::Spanned;
 use super::raw::Fault;
 use super::{DEFAULT_RESILVER_BYTES, DEFAULT_SSD_TIMEOUT, MAX_SSD_TIMEOUT, Period, Size, SsdConfig};
 
+/// Bytes of one TB in ratings, where vendors count in powers of ten.
+const TB: f64 = 1e12;
+/// Ratings that an SSD may have.
+const RATED_TB: RangeInclusive<f64> = 0.001..=1e6;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table { path = \"/dev/nvme1n1\" }")]
 pub(super) struct RawSsd {
@@ -17,6 +23,7 @@ pub(super) struct RawSsd {
     mirror: Option<Spanned<PathBuf>>,
     timeout: Option<Spanned<Period>>,
     resilver_rate: Option<Spanned<Size>>,
+    written_tb: Option<Spanned<f64>>,
     uuid: Option<Spanned<String>>,
 }
 
@@ -55,12 +62,33 @@ pub(super) fn check(ssd: RawSsd) -> Result<SsdConfig, Fault> {
         }
         Some(rate) => rate.into_inner().0,
     };
+    let rated_write_bytes = ssd.written_tb.map(rated_bytes).transpose()?;
     let (mirror, uuid) = (ssd.mirror.map(Spanned::into_inner), ssd.uuid.map(parse).transpose()?);
-    Ok(SsdConfig { path: ssd.path, mirror, timeout, resilver_rate_bytes, uuid })
+    Ok(SsdConfig { path: ssd.path, mirror, timeout, resilver_rate_bytes, rated_write_bytes, uuid })
+}
+
+/// A rating as vendors give it, in TB of 10^12 bytes.
+fn rated_bytes(tb: Spanned<f64>) -> Result<u64, Fault> {
+    match *tb.get_ref() {
+        rated if RATED_TB.contains(&rated) => Ok((rated * TB) as u64),
+        _ => {
+            let [least, most] = [RATED_TB.start(), RATED_TB.end()];
+            let message = format!(
+                "Key 'written_tb' takes the TB (10^12 bytes) that the SSD is rated for in all, from {least} to {most}"
+            );
+            Err(Fault::at(tb.span(), message))
+        }
+    }
 }
 
 /// Refuses what only cache SSDs have.
 pub(super) fn check_no_pair(ssd: RawSsd) -> Result<RawSsd, Fault> {
+    if let Some(rated) = &ssd.written_tb {
+        return Err(Fault::at(
+            rated.span(),
+            "Key 'written_tb' is of [ssd]: only its writes are held to a limit",
+        ));
+    }
     let mirror = ssd.mirror.as_ref().map(Spanned::span);
     let of_pair =
         mirror.or(ssd.timeout.as_ref().map(Spanned::span)).or(ssd.resilver_rate.as_ref().map(Spanned::span));

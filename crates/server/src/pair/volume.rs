@@ -12,6 +12,7 @@ use lode_types::Bufs;
 
 use super::served::ServedPair;
 use crate::flushes::{Flushes, Verdict};
+use crate::guard::guarded;
 
 /// What its shard's driver is to do with a member's file.
 pub(crate) enum FileChange {
@@ -246,7 +247,8 @@ impl VolumePair {
 
 impl Drop for VolumePair {
     fn drop(&mut self) {
-        self.forget_writes();
+        // After a defect nothing of the pair's is sure to end well, and others go on.
+        let _ = guarded(|| self.forget_writes());
         self.pair.followers().leave(self.follower);
     }
 }

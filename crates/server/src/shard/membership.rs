@@ -14,6 +14,7 @@ use super::stopping::Stopping;
 use super::{Shard, VmLog};
 use crate::connection::{close, count, open_again};
 use crate::fence_file::FenceFile;
+use crate::guard::guarded;
 use crate::membership::{Failure, keeps};
 use crate::start::Prepared;
 use crate::volume::{Migration, Volume};
@@ -23,6 +24,9 @@ const REMOVAL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why connections end.
 const REMOVED: &str = "its VM is removed";
+
+/// Why nothing becomes of it.
+const FAILED: &str = "A device failed it, or a defect of the program: restart the service first";
 
 /// A volume on its way out.
 struct Removal {
@@ -59,6 +63,26 @@ enum Step {
     Stay(String),
 }
 
+/// How far a volume is that leaves.
+struct Standing {
+    dirty: u64,
+    drains: Option<u64>,
+    is_quiet: bool,
+    flushed: Option<bool>,
+}
+
+impl Standing {
+    /// None: a device has failed it.
+    fn of(volume: &Volume) -> Option<Standing> {
+        (!volume.has_failed()).then(|| Standing {
+            dirty: volume.dirty_and_lost_blocks().0,
+            drains: volume.draining_blocks(),
+            is_quiet: volume.is_quiet(),
+            flushed: volume.ended(),
+        })
+    }
+}
+
 /// The volumes that are to leave.
 #[derive(Default)]
 pub(super) struct Removals(Vec<Removal>);
@@ -87,9 +111,11 @@ impl Shard {
         }
         let log = VmLog::new(vm.export.name(), vm.live.limits.slow_request_ms, self.context.events.clone());
         let space = self.context.space.as_ref().map(|space| space.of(at));
-        let volume = Volume::new(vm, &mut self.driver, connections, log, space);
+        let driver = &mut self.driver;
+        let Ok(volume) = guarded(|| Volume::new(vm, driver, connections, log, space)) else { return false };
         self.volumes.insert(at, volume);
         self.due.insert(at);
+        self.ask_engine(at);
         true
     }
 
@@ -105,7 +131,7 @@ impl Shard {
             return;
         }
         let progress = ProgressTimer::begin(Instant::now(), REMOVAL_LIMIT);
-        let blocks = self.volumes[at].dirty_and_lost_blocks().0;
+        let blocks = self.dirty_and_lost_blocks(at).0;
         let stage = Stage::Draining { blocks };
         let (is_release, cut_off) = (false, false);
         self.removals.0.push(Removal { at, is_release, stage, progress, cut_off, answer });
@@ -144,8 +170,8 @@ impl Shard {
     pub(super) fn write_around(&mut self, at: usize) -> Result<u64, String> {
         self.check_served(at)?;
         let now_ns = self.now_ns;
-        self.with_volume(at, |volume| volume.write_around(now_ns));
-        Ok(self.guard(at, |volume| volume.draining_blocks()).flatten().unwrap_or(0))
+        self.with_volume(at, |volume| volume.write_around(now_ns)).ok_or_else(|| FAILED.to_owned())?;
+        Ok(self.draining_blocks_of(at))
     }
 
     /// Begins to bring a volume to rest, so that its disk may be opened elsewhere, if that can be now.
@@ -180,15 +206,18 @@ impl Shard {
         if self.check_served(at).is_err() {
             return false;
         }
-        self.with_volume(at, Volume::end_migration);
+        if self.with_volume(at, Volume::end_migration).is_none() {
+            return false;
+        }
         open_again(&self.volumes[at].connections);
         true
     }
 
-    fn check_removal(&self, at: usize, disconnect: bool) -> Result<(), String> {
+    fn check_removal(&mut self, at: usize, disconnect: bool) -> Result<(), String> {
         self.check_served(at)?;
+        let (dirty, _) = self.dirty_and_lost_blocks(at);
         let volume = &self.volumes[at];
-        let (clients, (dirty, _)) = (count(&volume.connections), volume.dirty_and_lost_blocks());
+        let clients = count(&volume.connections);
         if !disconnect && (clients > 0 || dirty > 0) {
             let name = volume.export.name();
             return Err(keeps(name, &format!("lode drain --vm {name}"), clients, dirty).unwrap_or_default());
@@ -197,18 +226,15 @@ impl Shard {
     }
 
     /// That a volume is served, and not on its way out.
-    fn check_served(&self, at: usize) -> Result<(), String> {
+    fn check_served(&mut self, at: usize) -> Result<(), String> {
         if !matches!(self.stopping, Stopping::No) {
             return Err("The service stops".to_owned());
         }
         if !self.volumes.has(at) || self.removals.has(at) {
             return Err("It is being removed already".to_owned());
         }
-        let volume = &self.volumes[at];
-        if volume.is_stopped() || volume.has_failed() {
-            return Err(
-                "A device failed it, or a defect of the program: restart the service first".to_owned()
-            );
+        if self.guard(at, |volume| volume.has_failed()) != Some(false) {
+            return Err(FAILED.to_owned());
         }
         Ok(())
     }
@@ -275,14 +301,13 @@ impl Shard {
         if !matches!(self.stopping, Stopping::No) {
             return Step::Stay("The service stops".to_owned());
         }
-        let volume = &self.volumes[at];
-        if volume.is_stopped() || volume.has_failed() {
+        let Some(Standing { dirty, drains, is_quiet, flushed }) =
+            self.guard(at, |volume| Standing::of(volume)).flatten()
+        else {
             return Step::Stay("A device failed on the way, or a defect of the program showed".to_owned());
-        }
-        let (dirty, drains) = (volume.dirty_and_lost_blocks().0, volume.draining_blocks());
+        };
         // Clients whose requests are refused may stay.
         let clients = if is_release { Vec::new() } else { self.connections_of(at) };
-        let (is_quiet, flushed) = (volume.is_quiet(), volume.ended());
         let left = match stage {
             Stage::Draining { .. } => drains.unwrap_or(0),
             _ => dirty + clients.len() as u64,

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::progress::ProgressTimer;
 use super::{Ended, Shard};
-use crate::volume::Volume;
 
 /// How long a stop waits for guests' requests, and then for the engines.
 pub(crate) const STOP_LIMIT: Duration = Duration::from_secs(10);
@@ -32,8 +31,8 @@ pub(super) enum Stopping {
 
 impl Shard {
     /// Blocks that drains still have to write back.
-    fn draining_blocks(&self) -> u64 {
-        self.volumes.iter().filter_map(Volume::draining_blocks).sum()
+    fn draining_blocks(&mut self) -> u64 {
+        self.volumes.numbers().into_iter().map(|at| self.draining_blocks_of(at)).sum()
     }
 
     pub(super) fn begin_stop(&mut self, drain: bool) {
@@ -66,7 +65,7 @@ impl Shard {
                 // What a failed SSD held is nowhere durable before it is on the backing disk.
                 let (mut drains, now_ns) = (false, self.now_ns);
                 for at in self.volumes.numbers() {
-                    if drain || self.volumes[at].is_rescuing() {
+                    if drain || self.guard(at, |volume| volume.is_rescuing()) == Some(true) {
                         drains |= self.with_volume(at, |volume| volume.drain(false, now_ns)).is_some();
                     }
                 }
@@ -88,19 +87,28 @@ impl Shard {
                 None
             }
             Stopping::Engines(deadline) => {
-                let ended: Vec<Option<bool>> = self.volumes.iter().map(Volume::ended).collect();
+                let numbers = self.volumes.numbers();
+                // What a volume that is stopped had is not known to be saved.
+                let ended = |&at: &usize| self.guard(at, |volume| volume.ended()).unwrap_or(Some(false));
+                let ended: Vec<Option<bool>> = numbers.iter().map(ended).collect();
                 let writes = self.context.space.iter().any(|space| space.space.is_writing());
                 let are_over = ended.iter().all(Option::is_some);
                 let over = now >= deadline || are_over && self.fences.is_idle() && !writes;
-                let blocks: Vec<_> = self.volumes.iter().map(Volume::dirty_and_lost_blocks).collect();
-                let has_all = |at: usize| (at, self.volumes[at].has_all_on_disk());
-                over.then(|| Ended {
-                    disks: self.volumes.numbers().into_iter().map(has_all).collect(),
-                    saved: ended.iter().all(|ended| *ended == Some(true)) && !writes,
-                    dirty_blocks: blocks.iter().map(|(dirty, _)| dirty).sum(),
-                    lost_blocks: blocks.iter().map(|(_, lost)| lost).sum(),
-                })
+                over.then(|| self.ended(&numbers, ended.iter().all(|ended| *ended == Some(true)) && !writes))
             }
+        }
+    }
+
+    /// How it has ended.
+    fn ended(&mut self, numbers: &[usize], saved: bool) -> Ended {
+        let mut has_all = |at: usize| self.guard(at, |volume| volume.has_all_on_disk()) == Some(true);
+        let disks = numbers.iter().map(|&at| (at, has_all(at))).collect();
+        let blocks: Vec<_> = numbers.iter().map(|&at| self.dirty_and_lost_blocks(at)).collect();
+        Ended {
+            disks,
+            saved,
+            dirty_blocks: blocks.iter().map(|(dirty, _)| dirty).sum(),
+            lost_blocks: blocks.iter().map(|(_, lost)| lost).sum(),
         }
     }
 

@@ -147,17 +147,149 @@ fn a_panic_stops_its_vm_and_no_other() {
     shard.tick();
     bring_about_a_defect(&mut shard, 0);
     write_and_flush(&mut shard, &mut clients[1], 3);
-    shard.begin_stop(true);
     drop(clients);
+    let ended = end(&mut shard, true);
+    assert!(!ended.saved, "what the stopped VM had is not known to be saved");
+}
+
+/// Has a shard, which these messages go to, run the engine of its first VM, whose client this is.
+type EngineRun = fn(&mut Shard, &Sender<ToShard>, &mut UnixStream);
+
+/// What anybody may ask of a shard, and what it does by itself.
+const ENGINE_RUNS: &[(&str, EngineRun)] = &[
+    ("status", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Status(answer)).unwrap();
+    }),
+    ("drain", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Drain { volumes: vec![0], cancel: false, answer }).unwrap();
+    }),
+    ("measure", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Measure(answer)).unwrap();
+    }),
+    ("writes to the SSD", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::SsdWrites(answer)).unwrap();
+    }),
+    ("shares of others", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Shares { shares: Vec::new(), answer }).unwrap();
+    }),
+    ("a share", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Shares { shares: vec![(0, Quota::default())], answer }).unwrap();
+    }),
+    ("a budget", |_, sender, _| {
+        sender.send(ToShard::Budget(0, lode_policy::WriteBudget::Any)).unwrap();
+    }),
+    ("a removal", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Remove { volume: 0, disconnect: true, answer }).unwrap();
+    }),
+    ("a step of a removal", |shard, _, _| shard.advance_leavings(Instant::now())),
+    ("migration", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::WriteAround { volume: 0, answer }).unwrap();
+    }),
+    ("a release", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Release { volume: 0, refuse_clients: true, answer }).unwrap();
+    }),
+    ("the end of a migration", |_, sender, _| {
+        let (answer, _) = mpsc::sync_channel(1);
+        sender.send(ToShard::Resume { volume: 0, answer }).unwrap();
+    }),
+    ("a client that connects", |shard, _, _| drop(connect(shard, 0, &Arc::default()))),
+    ("a request", |_, _, client| ask(client, Command::Read, &[])),
+    ("the end of a question", |shard, _, _| bring_about_a_defect(shard, 0)),
+    ("the clock", |shard, _, _| shard.tick()),
+    ("a client that hangs up amid a write", |shard, _, client| {
+        client.write_all(&[0; 100]).unwrap();
+        shard.turn(Duration::from_millis(50), &mut Vec::new()).unwrap();
+        client.shutdown(std::net::Shutdown::Both).unwrap();
+    }),
+];
+
+/// Whatever is asked of a shard when a panic shows, it stops that VM, with its reason, and no other; nothing runs its engine again.
+#[test]
+fn a_panic_wherever_an_engine_runs_stops_its_vm_and_no_other() {
+    for (what, run) in ENGINE_RUNS {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (mut shard, sender, taken, _) = shard(folder.path(), &["one", "two"]);
+        let mut clients = [0, 1].map(|vm| connect(&mut shard, vm, &taken[vm]));
+        clients.iter_mut().for_each(|client| write_and_flush(&mut shard, client, 1));
+        if what.contains("amid a write") {
+            let (offset_bytes, length_bytes) = (0, 512);
+            let (command, flags) = (Command::Write, CommandFlags::NONE);
+            let write = Request { cookie: 1, offset_bytes, length_bytes, command, flags };
+            clients[0].write_all(&write.header().encode()).unwrap();
+            shard.turn(Duration::from_millis(50), &mut Vec::new()).unwrap();
+        }
+        shard.tick();
+        shard.settle();
+        let (answer, removed) = mpsc::sync_channel(1);
+        if what.contains("step") {
+            shard.begin_removal(0, true, answer);
+        }
+        shard.volumes[0].bring_about_a_defect();
+        run(&mut shard, &sender, &mut clients[0]);
+        while !receive(&mut shard, &mut clients[0], 1).is_empty() {}
+        if what.contains("step") {
+            assert!(removed.recv_timeout(PATIENCE).unwrap().is_err(), "it is not removed");
+        }
+        write_and_flush(&mut shard, &mut clients[1], 2);
+        shard.tick();
+        shard.advance_leavings(Instant::now());
+        let [one, two] = [0, 1].map(|at| shard.view(at));
+        assert!(one.stopped && one.drain_cancelled && !two.stopped && two.stopped_by.is_none(), "{what}");
+        assert!(one.stopped_by.is_some_and(|why| !why.is_empty()), "{what}");
+        assert_eq!((one.counters.block_reads, two.counters.block_reads > 1), (1, true), "{what}");
+        assert_eq!((shard.volumes[0].runs_since_defect(), one.connections), (1, 0), "{what}");
+        let (_, events) = shard.context.events.latest(Some("one"), 100);
+        assert!(events.iter().any(|event| event.text.contains("stopped by a defect")), "{what}");
+        assert!(Permit::take(&taken[0], 16).is_none(), "{what}: it gets no clients");
+        let ended = end(&mut shard, false);
+        assert_eq!((ended.saved, &ended.disks[..]), (false, &[(0, false), (1, true)][..]), "{what}");
+        assert_eq!(shard.volumes[0].runs_since_defect(), 1, "{what}: at the stop");
+    }
+}
+
+/// The same at each step of a stop, which saves what the other VM has.
+#[test]
+fn a_panic_at_a_stop_keeps_no_other_vm_from_its_end() {
+    for drain in [false, true] {
+        for turns in 0..3 {
+            let folder = tempfile::TempDir::new().unwrap();
+            let (mut shard, _sender, taken, _) = shard(folder.path(), &["one", "two"]);
+            let mut clients = [0, 1].map(|vm| connect(&mut shard, vm, &taken[vm]));
+            clients.iter_mut().for_each(|client| write_and_flush(&mut shard, client, 1));
+            shard.begin_stop(drain);
+            drop(clients);
+            for _ in 0..turns {
+                shard.turn(Duration::from_millis(5), &mut Vec::new()).unwrap();
+                assert!(shard.stop_step(Instant::now()).is_none() || turns > 1);
+            }
+            shard.volumes[0].bring_about_a_defect();
+            let ended = end(&mut shard, drain);
+            assert_eq!((ended.saved, &ended.disks[..]), (false, &[(0, false), (1, true)][..]));
+            assert_eq!(shard.volumes[0].runs_since_defect(), 1);
+        }
+    }
+}
+
+/// Brings a shard to its end.
+fn end(shard: &mut Shard, drain: bool) -> Ended {
+    shard.begin_stop(drain);
     let deadline = Instant::now() + PATIENCE;
-    let ended = loop {
+    loop {
         shard.turn(Duration::from_millis(5), &mut Vec::new()).unwrap();
         if let Some(ended) = shard.stop_step(Instant::now()) {
-            break ended;
+            return ended;
         }
         assert!(Instant::now() < deadline, "it never ends");
-    };
-    assert!(!ended.saved, "what the stopped VM had is not known to be saved");
+    }
 }
 
 /// Writes whose bytes do not come are ended when others wait for what they take, and only then.

@@ -2,6 +2,7 @@
 
 use lode_engine::EngineConfig;
 use lode_policy::Quota;
+use lode_policy::host::HostSizer;
 use lode_types::{BlockSize, Level};
 
 use super::{Sharing, Started, Vm, blocks, rule};
@@ -148,9 +149,13 @@ impl Sharing {
         self.tables.join(engine, vm.settings.clone(), beside_bytes);
         self.host = new.host.clone();
         self.take_rules(new);
+        let in_force = |sizer: &HostSizer| {
+            let share = sizer.shares().last().unwrap_or_default();
+            share.map(|level, blocks| blocks.max(started.share.of(level)).min(reach.of(level)))
+        };
+        self.tell_first(in_force(&self.sizer));
         self.divide_for_others();
-        let share = self.sizer.shares().last().unwrap_or_default();
-        share.map(|level, blocks| blocks.max(started.share.of(level)).min(reach.of(level)))
+        in_force(&self.sizer)
     }
 
     /// A VM has gone. Returns the frames that the host has less without it.

@@ -1,5 +1,6 @@
 //! Decisions in words and numbers, each with its reason.
 
+use lode_policy::Quota;
 use lode_policy::host::{Change, Division, Reason};
 use lode_types::Level;
 
@@ -19,6 +20,24 @@ struct Flow {
     from: Option<usize>,
     to: Option<usize>,
     blocks: u32,
+}
+
+/// Why a VM begins with its share of a level.
+#[derive(Clone, Copy, Debug)]
+struct First {
+    entitled: Entitled,
+    /// What others did not have of the level, and all of it.
+    free_bytes: u64,
+    capacity_bytes: u64,
+}
+
+/// What a VM would have of a level if all were free.
+#[derive(Clone, Copy, Debug)]
+enum Entitled {
+    /// What is named.
+    Named { bytes: u64 },
+    /// A part of the level, by its weight and that of all VMs together.
+    ByWeight { own: f64, all: f64 },
 }
 
 impl Sharing {
@@ -44,6 +63,41 @@ impl Sharing {
             let text = if advises { format!("advice: {text}") } else { text };
             tracing::info!("{text}");
             self.events.note(if advises { EventKind::Advice } else { EventKind::Share }, None, text);
+        }
+    }
+
+    /// Tells of the share with which the VM that came last begins: to the log, and as an event for each level that it may have a
+    /// share of.
+    pub(super) fn tell_first(&self, share: Quota) {
+        let Some((vm, others)) = self.vms.split_last() else { return };
+        let at = others.len();
+        for level in Level::SIZED.into_iter().filter(|level| vm.reach.of(*level) > 0) {
+            let bytes = |blocks: u32| u64::from(blocks) * self.block_bytes;
+            let capacity = bytes(self.sizer.capacity().of(level));
+            let taken: u64 = (0..at).map(|other| bytes(self.sizer.view(other, level).share)).sum();
+            let weight_of = |vm: usize| self.sizer.rule(vm).map_or(0.0, |rule| rule.weight);
+            let named = self.sizer.rule(at).and_then(|rule| rule.named.get(level).copied());
+            let first = First {
+                entitled: match named {
+                    Some(blocks) => Entitled::Named { bytes: bytes(blocks) },
+                    None => Entitled::ByWeight { own: weight_of(at), all: (0..=at).map(weight_of).sum() },
+                },
+                free_bytes: capacity.saturating_sub(taken),
+                capacity_bytes: capacity,
+            };
+            let to_bytes = bytes(share.of(level));
+            let from_free = Other { vm: None, bytes: to_bytes, expected_hit_ratio_change: None };
+            let share = ShareChange {
+                level: level.name(),
+                from_bytes: 0,
+                to_bytes,
+                expected_hit_ratio_from: None,
+                expected_hit_ratio_to: None,
+                others: if to_bytes > 0 { vec![from_free] } else { Vec::new() },
+            };
+            let text = first_text(&share, &first);
+            tracing::info!("VM {}: {text}", vm.name);
+            self.events.note_share(EventKind::Share, &vm.name, text, share);
         }
     }
 
@@ -197,6 +251,17 @@ fn text(share: &ShareChange, reason: &str, advises: bool) -> String {
     format!("{text}; {reason}")
 }
 
+/// A VM's first share as a sentence.
+fn first_text(share: &ShareChange, first: &First) -> String {
+    let level = if share.level == Level::Dram.name() { "DRAM" } else { "SSD" };
+    let [to, free, capacity] = [share.to_bytes, first.free_bytes, first.capacity_bytes].map(Size);
+    let entitled = match first.entitled {
+        Entitled::Named { bytes } => format!("{} is named", Size(bytes)),
+        Entitled::ByWeight { own, all } => format!("its weight is {own} of {all} together"),
+    };
+    format!("+{to} {level} (0 to {to}), its first share: {entitled}, and {free} of {capacity} was free")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,6 +278,27 @@ mod tests {
         ];
         assert_eq!(flows(&moves), expected);
         assert_eq!(flows(&[(0, 9, 2), (1, 0, 3)]), [flow(Some(0), Some(1), 3), flow(Some(0), None, 4)]);
+    }
+
+    #[test]
+    fn a_first_share_has_its_reason_in_numbers() {
+        let share = |level, to_bytes| ShareChange {
+            level,
+            from_bytes: 0,
+            to_bytes,
+            expected_hit_ratio_from: None,
+            expected_hit_ratio_to: None,
+            others: Vec::new(),
+        };
+        let first = |entitled| First { entitled, free_bytes: 24 << 20, capacity_bytes: 64 << 20 };
+        assert_eq!(
+            first_text(&share("ssd", 16 << 20), &first(Entitled::Named { bytes: 16 << 20 })),
+            "+16 MiB SSD (0 to 16 MiB), its first share: 16 MiB is named, and 24 MiB of 64 MiB was free"
+        );
+        assert_eq!(
+            first_text(&share("dram", 8 << 20), &first(Entitled::ByWeight { own: 0.5, all: 4.0 })),
+            "+8 MiB DRAM (0 to 8 MiB), its first share: its weight is 0.5 of 4 together, and 24 MiB of 64 MiB was free"
+        );
     }
 
     #[test]

@@ -19,13 +19,13 @@ impl Volume {
     pub(crate) fn has_all_on_disk(&self) -> bool {
         let alarms = self.engine.alarms();
         let is_saved = self.ended() == Some(true) || (alarms.ssd_failed && !alarms.backing_failed);
-        !self.stopped && is_saved && self.dirty_and_lost_blocks() == (0, 0)
+        is_saved && self.dirty_and_lost_blocks() == (0, 0)
     }
 
     /// Ends the volume's service, because of a defect that showed in these words. What was acknowledged stays where it is, as if
     /// the daemon had been killed, until the next start.
     pub(crate) fn stop(&mut self, defect: &str) {
-        self.stopped = true;
+        self.defect = Some(defect.to_owned());
         self.stalled.clear();
         close(&self.connections);
         tracing::error!(
@@ -81,6 +81,6 @@ impl Volume {
 
     /// Whether the SSD failed and what it held is on its way to the backing disk.
     pub(crate) fn is_rescuing(&self) -> bool {
-        !self.stopped && self.engine.is_rescuing()
+        self.engine.is_rescuing()
     }
 }

@@ -92,6 +92,18 @@ fn only_a_vm_with_an_alarm_has_a_line_for_it() {
 }
 
 #[test]
+fn a_vm_that_is_stopped_says_why() {
+    let mut stopped = vm("vm1", alarms(0, false));
+    stopped["stopped"] = true.into();
+    stopped["stopped_by"] = "index out of bounds".into();
+    let text = status(serde_json::Value::Null, &[stopped, vm("vm2", alarms(0, false))]);
+    assert!(
+        text.contains("vm1: alarm: stopped by a defect of the program (index out of bounds): report"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_drain_has_a_line_of_its_own() {
     let mut draining = vm("vm1", alarms(0, false));
     draining["draining_blocks"] = 1.into();
