@@ -200,6 +200,27 @@ pub fn attack_in_full(seed: u64, crash: Crash, changing: Changing) -> Result<Vec
     attack_host(&plans_in_full(seed, crash, changing))
 }
 
+/// As [`attack`], of a host whose shares change, and schemes and volumes most times, while blocks on its SSD go bad and writes go
+/// elsewhere there, whatever the end.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_damaged(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(48) ^ 0xdeca);
+    let mut plans = attack_plans(seed, crash, Changing::Shares);
+    let faults =
+        Faults { ssd_misdirected: if rng.chance(50) { 1 + rng.below(4) } else { 0 }, ..Faults::default() };
+    let (decay, flips) = (rng.below(4), rng.below(16) as u32);
+    let membership_changes = if rng.chance(60) { 1 + rng.below(3) } else { 0 };
+    let switches = rng.chance(60);
+    for plan in &mut plans {
+        (plan.faults, plan.decay, plan.flips) = (faults, decay, flips);
+        plan.membership_changes = membership_changes;
+        plan.scheme_switches = if switches { 1 + rng.below(4) } else { 0 };
+    }
+    attack_host(&plans)
+}
+
 /// As [`attack`], of one volume on a pair of SSDs. Half of them fail or are lost one at a time, and no guest may notice that.
 ///
 /// # Errors

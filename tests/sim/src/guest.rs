@@ -1,5 +1,6 @@
 //! A random guest of one volume, held against the model.
 
+mod damage;
 mod meanwhile;
 mod order;
 mod ticks;
@@ -74,6 +75,8 @@ pub(crate) struct Guest {
     /// A read failed during a start. What was kept then may be something that never arrived, and is an error for whoever
     /// reads it until it is overwritten.
     start_had_read_error: bool,
+    /// Which of those of a host it is, as the model's contents say.
+    volume: u32,
     model: Model,
     asked: HashMap<u64, (Asked, u64)>,
     token: u64,
@@ -93,9 +96,14 @@ impl Guest {
         Guest {
             requests_may_fail: !plan.faults.are_hidden()
                 || (plan.flips > 0 && !is_pair)
+                || plan.decay > 0
                 || plan.start_read_errors > 0,
-            may_wait: plan.faults != Faults::default() || plan.flips > 0 || plan.start_read_errors > 0,
+            may_wait: plan.faults != Faults::default()
+                || plan.flips > 0
+                || plan.decay > 0
+                || plan.start_read_errors > 0,
             start_had_read_error: false,
+            volume,
             model: Model::new(plan.machines[0].config.volume_bytes, volume),
             asked: HashMap::new(),
             token: 0,
@@ -128,7 +136,10 @@ impl Guest {
         self.crash(world, crash, disk_failed || then_power);
         self.check_order(world, None).map_err(|error| format!("after {crash:?}: {error}"))?;
         self.lose_ssd(plan, world, rng, then_power)?;
-        world.damage(plan.flips);
+        let known = Guest::known_durable(plan, crash, then_power, &mut world.ssd);
+        let lost = std::mem::take(&mut world.lost);
+        self.doubt(lost.iter().filter(|lost| known.is_doubtful(lost.at)), world.block_bytes());
+        world.damage_known(plan.flips, &known);
         if plan.member_losses > 0 {
             self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));
         }
@@ -305,7 +316,7 @@ impl Guest {
         // What a kill left unflushed is only settled by a flush.
         self.flush(world)?;
         let is_pair = world.pair.is_some();
-        let is_damaged = (plan.flips > 0 || plan.faults.ssd_misdirected > 0) && !is_pair;
+        let is_damaged = plan.is_damaged() && !is_pair;
         self.read_everything(plan, world, round, is_damaged)?;
         self.tally.healed += world.pair.as_ref().map_or(0, |pair| pair.healed());
         Ok(())
@@ -557,6 +568,7 @@ impl Guest {
             self.tally.members_replaced += pair.replaced;
         }
         self.tally.misdirected += std::mem::take(&mut world.misdirected);
+        self.tally.decayed += std::mem::take(&mut world.decayed);
         self.tally.ssd_errors += alarms.ssd_errors;
         self.tally.read_ssd_errors += alarms.read_ssd_errors;
         let gauges = world.engine().gauges();

@@ -49,8 +49,8 @@ pub struct Plan {
     pub longest_sectors: u64,
     /// How often devices fail. Requests may fail then, but what a read returns must still be right.
     pub faults: Faults,
-    /// Damaged blocks of data on the SSD after every run. Reads may fail then, but what they return must
-    /// be right.
+    /// Damaged blocks of data on the SSD after every run; after one that was not stopped, of those that are known to be durable. Reads
+    /// may fail then, but what they return must be right.
     pub flips: u32,
     /// Of a pair of SSDs: in how many of a hundred ends one of the two is lost, unless it is the only one that has everything. By
     /// chance a new one comes in its place. No request may fail for it.
@@ -61,6 +61,8 @@ pub struct Plan {
     /// Of a volume alone on its SSD, whose backing disk is written in the order of its flushes: in how many of a hundred ends of a
     /// run the SSD is lost, and the disk has to be a state of before.
     pub ssd_losses: u64,
+    /// In how many of a hundred steps a block goes bad on the SSD while the volume is served. As with flips.
+    pub decay: u64,
     /// In how many of a hundred ends of a run copies rot of what the SSD holds twice.
     pub rot: u64,
     /// Most starts after every run in which the SSD stops writing somewhere on the way and the power
@@ -132,6 +134,10 @@ pub struct RunCounts {
     pub misdirected: u64,
     /// Times at which the clock jumped.
     pub clock_jumps: u64,
+    /// Blocks that went bad while volumes were served, or after a crash.
+    pub decayed: u64,
+    /// Blocks that a crash may have left as they were before, because they were damaged before they were known to be durable.
+    pub doubtful: u64,
     /// Copies of metadata that rotted.
     pub rotten: u64,
     /// Damaged blocks that were noticed.
@@ -195,6 +201,8 @@ impl std::ops::AddAssign for RunCounts {
         self.ssds_lost += other.ssds_lost;
         self.misdirected += other.misdirected;
         self.clock_jumps += other.clock_jumps;
+        self.decayed += other.decayed;
+        self.doubtful += other.doubtful;
         self.rotten += other.rotten;
         self.damaged += other.damaged;
         self.healed += other.healed;
@@ -270,6 +278,11 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
 }
 
 impl Plan {
+    /// Whether blocks on the SSD are damaged.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.flips > 0 || self.decay > 0 || self.faults.ssd_misdirected > 0
+    }
+
     pub(crate) fn machine(&self, round: u32) -> Machine {
         self.machines[round as usize % self.machines.len()].clone()
     }

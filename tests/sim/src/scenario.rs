@@ -173,6 +173,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         longest_sectors: 64,
         faults: Faults::default(),
         flips: 0,
+        decay: 0,
         member_losses: 0,
         member_changes: 0,
         ssd_losses: 0,

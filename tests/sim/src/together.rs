@@ -8,6 +8,7 @@ use lode_store::{Store, StoreError, StoreView, VolumeSpec};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
+use crate::durable::{Known, Lost};
 use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::membership::Doing;
@@ -102,8 +103,9 @@ impl Host<'_> {
         let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
         self.crash(crash, then_power);
+        let known = self.doubt(first, crash, then_power);
         self.with(0, |plan, volume, _| {
-            volume.world.damage(plan.flips);
+            volume.world.damage_known(plan.flips, &known);
             // Where the power fails later, the copy that does not rot may be volatile still.
             let chance = if then_power { 0 } else { plan.rot };
             volume.guest.tally.rotten += volume.world.rot(chance);
@@ -125,6 +127,19 @@ impl Host<'_> {
         }
         self.crash(Crash::Kill, false);
         Ok(())
+    }
+
+    /// What was damaged in this run, whoever's it was, before it was known to be durable, may look as if it had not been written. Gives
+    /// what is known to be.
+    fn doubt(&mut self, first: &Plan, crash: Crash, then_power: bool) -> Known {
+        let known = Guest::known_durable(first, crash, then_power, &mut self.ssd);
+        let lost: Vec<Lost> =
+            self.volumes.iter_mut().flat_map(|volume| std::mem::take(&mut volume.world.lost)).collect();
+        for volume in &mut self.volumes {
+            let doubtful = lost.iter().filter(|lost| known.is_doubtful(lost.at));
+            volume.guest.doubt(doubtful, volume.world.block_bytes());
+        }
+        known
     }
 
     /// No frame is anybody's twice or lost. After a stop without a failure everybody has the share that the host wants for it,

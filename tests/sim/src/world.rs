@@ -14,6 +14,7 @@ use lode_store::{Distrust, Store, StoreError, SyncDevice};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
+use crate::durable::Lost;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
 use crate::pair::{SimPair, To};
@@ -84,8 +85,11 @@ pub struct World {
     pub power_fails_at: Option<u64>,
     /// Where a write of one block to the SSD has failed in this run.
     bad_places: Vec<u64>,
-    /// Writes that went elsewhere.
+    /// Writes that went elsewhere, and blocks of the SSD and of the read SSD that went bad while the volume was served.
     pub(crate) misdirected: u64,
+    pub(crate) decayed: u64,
+    /// What was damaged so on the SSD since the run began, some of it perhaps before it was durable.
+    pub(crate) lost: Vec<Lost>,
     /// What must not have been asked of a device.
     complaint: Option<String>,
     /// How often devices fail from now on.
@@ -155,6 +159,8 @@ impl World {
             power_fails_at: None,
             bad_places: Vec::new(),
             misdirected: 0,
+            decayed: 0,
+            lost: Vec::new(),
             complaint: None,
             faults: Faults::default(),
         }

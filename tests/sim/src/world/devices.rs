@@ -7,6 +7,7 @@ use lode_types::Bufs;
 
 use super::{Held, Pending, World, is_metadata};
 use crate::disk::Access;
+use crate::durable::{Known, Lost};
 use crate::model::SECTOR;
 use crate::pair::{SimPair, To};
 use crate::rot::rot;
@@ -181,9 +182,23 @@ impl World {
         let bytes = data.concat();
         let pages = (bytes.len() as u64).div_ceil(PAGE);
         let Some(at) = self.some_data(member, pages).filter(|at| at != offset_bytes) else { return false };
+        if member.is_none() {
+            for (number, page) in bytes.chunks(PAGE as usize).enumerate() {
+                let offset = number as u64 * PAGE;
+                self.note_lost(at + offset);
+                self.lost.push(Lost { at: offset_bytes + offset, bytes: page.to_vec() });
+            }
+        }
         self.disk(DeviceId::Ssd, member).put(at, &bytes);
         self.misdirected += 1;
         true
+    }
+
+    /// What is at this page of the SSD is about to be damaged.
+    fn note_lost(&mut self, at: u64) {
+        let mut bytes = vec![0; PAGE as usize];
+        self.ssd.peek(at, &mut bytes);
+        self.lost.push(Lost { at, bytes });
     }
 
     /// Where on an SSD so many pages of data lie together, by chance; none where that is not easily found.
@@ -374,6 +389,34 @@ impl World {
     /// In so many of a hundred times has copies of metadata rot. Gives how many did.
     pub(crate) fn rot(&mut self, chance: u64) -> u64 {
         if chance > 0 && self.rng.chance(chance) { rot(&mut self.ssd, &mut self.rng) } else { 0 }
+    }
+
+    /// A block of data on the SSD goes bad while volumes are served.
+    pub(crate) fn decay(&mut self) {
+        if let Some(at) = self.some_data(None, 1) {
+            self.note_lost(at);
+            self.flip_at(at);
+        }
+    }
+
+    fn flip_at(&mut self, at: u64) {
+        let (byte, bit) = (self.rng.below(PAGE), self.rng.below(8) as u8);
+        self.ssd.flip_bit(at + byte, bit);
+        self.decayed += 1;
+    }
+
+    /// Flips one bit in each of so many blocks that are known to be durable.
+    pub(crate) fn damage_known(&mut self, blocks: u32, known: &Known) {
+        match known {
+            Known::All => self.damage(blocks),
+            Known::Pages { durable, .. } if !durable.is_empty() => {
+                for _ in 0..blocks {
+                    let at = self.rng.below(durable.len() as u64) as usize;
+                    self.flip_at(durable[at]);
+                }
+            }
+            Known::Nothing | Known::Pages { .. } => {}
+        }
     }
 
     /// Flips one bit in each of so many blocks of data on the SSD.
