@@ -16,7 +16,7 @@ use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Expected, Model, SECTOR};
-use crate::run::{Crash, Plan, RunCounts};
+use crate::run::{Crash, Decay, Plan, RunCounts};
 use crate::world::World;
 use meanwhile::meanwhile;
 use ticks::Ticks;
@@ -75,9 +75,13 @@ pub(crate) struct Guest {
     /// A read failed during a start. What was kept then may be something that never arrived, and is an error for whoever
     /// reads it until it is overwritten.
     start_had_read_error: bool,
+    /// The SSD died, and all that was dirty is on another device as well.
+    pub(crate) is_rescued: bool,
+    /// What was damaged has no second copy any more once the host has gone down.
+    mirrors_are_lost: bool,
     /// Which of those of a host it is, as the model's contents say.
     volume: u32,
-    model: Model,
+    pub(crate) model: Model,
     asked: HashMap<u64, (Asked, u64)>,
     token: u64,
     /// The time that requests say, where the clock jumps.
@@ -96,13 +100,17 @@ impl Guest {
         Guest {
             requests_may_fail: !plan.faults.are_hidden()
                 || (plan.flips > 0 && !is_pair)
-                || plan.decay > 0
+                || (plan.decay > 0 && plan.decays == Decay::Ssd)
+                || plan.ssd_deaths > 0
                 || plan.start_read_errors > 0,
             may_wait: plan.faults != Faults::default()
                 || plan.flips > 0
                 || plan.decay > 0
+                || plan.ssd_deaths > 0
                 || plan.start_read_errors > 0,
             start_had_read_error: false,
+            is_rescued: false,
+            mirrors_are_lost: plan.decay > 0 && plan.decays == Decay::Mirrored,
             volume,
             model: Model::new(plan.machines[0].config.volume_bytes, volume),
             asked: HashMap::new(),
@@ -273,6 +281,9 @@ impl Guest {
         if plan.ends_drained {
             self.drain(world)?;
         }
+        if self.is_rescued && plan.seed.wrapping_add(world.steps()) % 2 == 0 {
+            self.check_rescued(world)?;
+        }
         self.note(world);
         if crash == Crash::Stop {
             self.stop(world)?;
@@ -300,8 +311,9 @@ impl Guest {
     /// The host goes down. `may_lose`: what guests were told is written and no flush covers may be gone, although it was a
     /// kill. So it is where a flush of the backing disk failed, as with every disk.
     pub(crate) fn crash(&mut self, world: &mut World, crash: Crash, may_lose: bool) {
+        self.requests_may_fail |= self.mirrors_are_lost;
         self.asked.clear();
-        self.nothing_dirty = false;
+        (self.nothing_dirty, self.is_rescued) = (false, false);
         match crash {
             Crash::Power => self.model.crash(),
             _ if may_lose => self.model.crash(),
@@ -382,7 +394,7 @@ impl Guest {
         GuestRequest { token: self.token, op, now_ns: 0 }
     }
 
-    fn collect(&mut self, world: &mut World) -> Result<(), String> {
+    pub(crate) fn collect(&mut self, world: &mut World) -> Result<(), String> {
         for event in world.take_events() {
             self.answered(event, world.now_ns())?;
         }
@@ -402,6 +414,9 @@ impl Guest {
         match (asked, event.result) {
             (asked, Err(error)) if !self.requests_may_fail => {
                 return Err(format!("{asked:?} failed with {error:?}"));
+            }
+            (Asked::Read { .. }, Err(error)) if self.is_rescued => {
+                return Err(format!("a read failed with {error:?} although there is a second copy"));
             }
             (Asked::Read { .. }, Err(_)) => self.tally.failed_reads += 1,
             (Asked::Write { write, .. }, Err(_)) => {
@@ -442,7 +457,11 @@ impl Guest {
             };
         }
         let mark = self.model.flush_mark();
-        self.flush(world)?;
+        match self.flush(world) {
+            // Nobody had noticed.
+            Err(_) if world.ssd_died => return Ok(()),
+            flushed => flushed?,
+        }
         self.model.flushed(mark);
         world.settle();
         if !world.engine().is_idle() {
@@ -560,7 +579,7 @@ impl Guest {
         self.tally.read_hits += counters.read_hits.iter().sum::<u64>();
         self.tally.write_backs += counters.write_backs;
         let alarms = world.engine().alarms();
-        self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty;
+        self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty + alarms.damaged_mirrored;
         if let Some(pair) = &world.pair {
             self.tally.healed += pair.healed();
             self.tally.members_dropped += pair.dropped;

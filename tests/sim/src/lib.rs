@@ -16,6 +16,8 @@
 //!   the device of their backing disks.
 //! * **Bad block**: a block of the cache SSD reads back with flipped bits, from any moment on. What was written last to a block that was
 //!   not yet known to be durable may look as if it had never been written after a kill or power cut, and nothing else may.
+//! * **Death of an SSD**: the cache SSD that volumes share answers nobody any more while they are served, and is there again at the next
+//!   start; or the read SSD does.
 //! * **Rot**: of superblock, directory and table pages, which the cache SSD holds twice, one copy becomes unreadable between
 //!   two runs.
 //! * **Misdirected write**: a write of blocks to the cache SSD is told to have ended well and has gone to other blocks there; where it
@@ -44,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod attack;
+mod death;
 mod direct;
 mod disk;
 mod durable;
@@ -64,6 +67,7 @@ mod world;
 
 pub use attack::{
     Changing, attack, attack_damaged, attack_host, attack_in_full, attack_ordered, attack_pair, attack_plans,
+    attack_two_devices,
 };
 pub use direct::DirectHost;
 pub use disk::{Access, SimDisk};
@@ -72,6 +76,6 @@ pub use machine::{Faults, Machine};
 pub use minimize::PartOfHost;
 pub use model::{Change, Model, SECTOR, Version};
 pub use pair::SimPair;
-pub use run::{Crash, Plan, RunCounts, run, run_on_one_ssd};
+pub use run::{Crash, Decay, Plan, RunCounts, run, run_on_one_ssd};
 pub use together::run_together;
 pub use world::World;

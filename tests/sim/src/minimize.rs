@@ -34,6 +34,7 @@ const WITHOUTS: &[(&str, LeaveOut)] = &[
     ("faults", |plan| plan.faults = Faults::default()),
     ("flips", |plan| plan.flips = 0),
     ("decay", |plan| plan.decay = 0),
+    ("deaths", |plan| plan.ssd_deaths = 0),
     ("rot", |plan| plan.rot = 0),
     ("member-losses", |plan| plan.member_losses = 0),
     ("member-changes", |plan| plan.member_changes = 0),

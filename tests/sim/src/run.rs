@@ -30,6 +30,18 @@ impl Crash {
     }
 }
 
+/// Blocks that go bad while a volume is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decay {
+    /// Any on the SSD. Requests may fail then.
+    Ssd,
+    /// The volume's own on the SSD, while all that are dirty are on two devices. No request of the first run may fail; what a restart
+    /// finds has one copy.
+    Mirrored,
+    /// Any on the read SSD. No request may fail.
+    ReadSsd,
+}
+
 /// One simulated run of a volume.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -61,8 +73,13 @@ pub struct Plan {
     /// Of a volume alone on its SSD, whose backing disk is written in the order of its flushes: in how many of a hundred ends of a
     /// run the SSD is lost, and the disk has to be a state of before.
     pub ssd_losses: u64,
-    /// In how many of a hundred steps a block goes bad on the SSD while the volume is served. As with flips.
+    /// In how many of a hundred steps a block of these goes bad while the volume is served.
     pub decay: u64,
+    /// Which ones.
+    pub decays: Decay,
+    /// With other volumes: in how many of a hundred runs the SSD dies while they are served. Where a scheme keeps dirty blocks on two
+    /// devices and all of them are then, no read may fail, and the disk gets all that was acknowledged.
+    pub ssd_deaths: u64,
     /// In how many of a hundred ends of a run copies rot of what the SSD holds twice.
     pub rot: u64,
     /// Most starts after every run in which the SSD stops writing somewhere on the way and the power
@@ -142,6 +159,8 @@ pub struct RunCounts {
     pub rotten: u64,
     /// Damaged blocks that were noticed.
     pub damaged: u64,
+    /// Volumes all of whose dirty blocks were on two devices when the SSD died.
+    pub rescued: u64,
     /// Blocks of a pair of SSDs that were damaged on one and written again from the other.
     pub healed: u64,
     /// SSDs of a pair that failed, or were lost.
@@ -205,6 +224,7 @@ impl std::ops::AddAssign for RunCounts {
         self.doubtful += other.doubtful;
         self.rotten += other.rotten;
         self.damaged += other.damaged;
+        self.rescued += other.rescued;
         self.healed += other.healed;
         self.members_dropped += other.members_dropped;
         self.members_resilvered += other.members_resilvered;
@@ -280,7 +300,8 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
 impl Plan {
     /// Whether blocks on the SSD are damaged.
     pub(crate) fn is_damaged(&self) -> bool {
-        self.flips > 0 || self.decay > 0 || self.faults.ssd_misdirected > 0
+        let decays = self.decay > 0 && self.decays != Decay::ReadSsd;
+        self.flips > 0 || decays || self.faults.ssd_misdirected > 0
     }
 
     pub(crate) fn machine(&self, round: u32) -> Machine {

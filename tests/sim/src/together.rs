@@ -97,8 +97,9 @@ impl Host<'_> {
         }
         self.check_shares(crash)?;
         // What was stopped in order is durable, unless a device failed.
-        let is_durable =
-            crash == Crash::Stop && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
+        let is_durable = crash == Crash::Stop
+            && !self.has_died()
+            && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
         self.ssd.counts_as_durable = is_durable;
         let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
@@ -151,7 +152,7 @@ impl Host<'_> {
         let taken = if let Some(Doing::Coming(_, frames)) = self.doing { frames } else { 0 };
         let used = taken + engines().map(|engine| engine.gauges().frames).sum::<u32>();
         space.complaint_of_frames(used).map_or(Ok(()), Err)?;
-        if crash != Crash::Stop || engines().any(|engine| engine.alarms().failed) {
+        if crash != Crash::Stop || self.has_died() || engines().any(|engine| engine.alarms().failed) {
             return Ok(());
         }
         const TICKS: usize = 64;
@@ -342,12 +343,22 @@ impl Host<'_> {
 
     /// By chance one volume after the other advances by a step, until all have asked what they had to ask.
     fn live(&mut self, round: u32) -> Result<(), String> {
+        self.mirror_all();
         let mut runs: Vec<RunBudget> = Vec::new();
         for at in 0..self.volumes.len() {
             runs.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
         }
         let mut over = vec![false; runs.len()];
+        let mut steps_to_death = self.pick_death();
         while over.contains(&false) {
+            match &mut steps_to_death {
+                Some(0) => {
+                    self.die();
+                    steps_to_death = None;
+                }
+                Some(steps) => *steps -= 1,
+                None => {}
+            }
             self.advance_membership(round, &mut runs, &mut over)?;
             let at = self.rng.below(runs.len() as u64) as usize;
             if !self.volumes[at].is_here {

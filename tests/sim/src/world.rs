@@ -92,6 +92,10 @@ pub struct World {
     pub(crate) lost: Vec<Lost>,
     /// What must not have been asked of a device.
     complaint: Option<String>,
+    /// All dirty blocks have been on two devices since the scheme began.
+    mirrors_are_made: bool,
+    /// The SSD answers nobody any more until the host has gone down.
+    pub(crate) ssd_died: bool,
     /// How often devices fail from now on.
     pub faults: Faults,
 }
@@ -161,6 +165,8 @@ impl World {
             misdirected: 0,
             decayed: 0,
             lost: Vec::new(),
+            mirrors_are_made: false,
+            ssd_died: false,
             complaint: None,
             faults: Faults::default(),
         }
@@ -275,7 +281,8 @@ impl World {
         match space.next_answer(self.number) {
             Some(answer) => self.engine.space_answered(answer),
             None => {
-                space.step(&mut self.ssd, &self.faults, &mut self.rng);
+                let ssd_gone = self.faults.ssd_gone || self.ssd_died;
+                space.step(&mut self.ssd, &Faults { ssd_gone, ..self.faults }, &mut self.rng);
             }
         }
         true
@@ -300,6 +307,7 @@ impl World {
         let is_begun = self.engine.switch_scheme(settings, self.machine.config.largest_share);
         if is_begun {
             self.machine.settings = settings.clone();
+            self.mirrors_are_made = false;
             self.sizer = World::sizer(&self.machine);
         }
         self.take_commands();
@@ -447,7 +455,7 @@ impl World {
                 self.apply(&pending.command, pending.member);
             }
         }
-        (self.faults, self.power_fails_at) = (Faults::default(), None);
+        (self.faults, self.ssd_died, self.power_fails_at) = (Faults::default(), false, None);
         self.fence_may_be_there();
         if let Some(pair) = &mut self.pair {
             pair.go_down(&mut self.ssd, power_cut, &mut self.rng);
@@ -478,7 +486,9 @@ impl World {
 
     fn is_gone(&self, device: DeviceId, member: Option<To>) -> bool {
         match device {
-            DeviceId::Ssd => self.faults.ssd_gone && self.is_concerned(member, self.faults.only_member),
+            DeviceId::Ssd => {
+                self.ssd_died || (self.faults.ssd_gone && self.is_concerned(member, self.faults.only_member))
+            }
             DeviceId::ReadSsd => self.faults.read_ssd_gone,
             DeviceId::Backing | DeviceId::Redo => false,
         }

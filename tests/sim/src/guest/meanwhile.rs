@@ -43,7 +43,7 @@ pub(super) fn meanwhile(plan: &Plan, world: &mut World, rng: &mut Rng) {
         }
     }
     if plan.decay > 0 && rng.chance(plan.decay) {
-        world.decay();
+        world.decay(plan.decays);
     }
     if plan.member_changes > 0 && rng.chance(plan.member_changes) {
         world.change_members();

@@ -1,9 +1,10 @@
 //! What devices make of a world's commands: they carry them out, or fail, and guarantee 4 is looked at on the way.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
+use lode_policy::SchemeInfo;
 use lode_store::pair::{MEMBERS, PairEnd};
 use lode_store::{Attached, Store, StoreError, StoreView, SyncDevice};
-use lode_types::Bufs;
+use lode_types::{Bufs, Level};
 
 use super::{Held, Pending, World, is_metadata};
 use crate::disk::Access;
@@ -11,6 +12,7 @@ use crate::durable::{Known, Lost};
 use crate::model::SECTOR;
 use crate::pair::{SimPair, To};
 use crate::rot::rot;
+use crate::run::Decay;
 
 /// Bytes of a page.
 const PAGE: u64 = lode_format::PAGE_BYTES as u64;
@@ -391,12 +393,43 @@ impl World {
         if chance > 0 && self.rng.chance(chance) { rot(&mut self.ssd, &mut self.rng) } else { 0 }
     }
 
-    /// A block of data on the SSD goes bad while volumes are served.
-    pub(crate) fn decay(&mut self) {
-        if let Some(at) = self.some_data(None, 1) {
-            self.note_lost(at);
-            self.flip_at(at);
+    /// One of these blocks goes bad while volumes are served.
+    pub(crate) fn decay(&mut self, decays: Decay) {
+        match decays {
+            Decay::Ssd => {}
+            Decay::Mirrored if self.is_mirrored() => {}
+            Decay::Mirrored => return,
+            Decay::ReadSsd => return self.decay_read_ssd(),
         }
+        let Some(at) = self.some_data(None, 1) else { return };
+        self.note_lost(at);
+        let named = self.lost.last().and_then(Lost::named);
+        if decays == Decay::Mirrored && named.is_none_or(|(volume, _)| volume as usize != self.number) {
+            self.lost.pop();
+            return;
+        }
+        self.flip_at(at);
+    }
+
+    fn decay_read_ssd(&mut self) {
+        let pages = self.read_ssd.size_bytes() / PAGE;
+        if pages > 0 {
+            let at = self.rng.below(pages) * PAGE + self.rng.below(PAGE);
+            self.read_ssd.flip_bit(at, self.rng.below(8) as u8);
+            self.decayed += 1;
+        }
+    }
+
+    /// Whether the scheme keeps dirty blocks on two devices, and all of them are. What a start or another scheme left on one device alone
+    /// is there, or on its way to the other one or the disk, until nothing is under way and nothing is known to be missing.
+    pub(crate) fn is_mirrored(&mut self) -> bool {
+        let info = SchemeInfo::find(self.machine.settings.scheme()).expect("it is a registered scheme");
+        let gauges = self.engine.gauges();
+        self.mirrors_are_made |= gauges.write_backs_waiting == 0 && self.engine.is_idle();
+        self.mirrors_are_made &= info.levels.contains(&Level::ReadSsd)
+            && !self.engine.is_switching()
+            && gauges.unmirrored_blocks == 0;
+        self.mirrors_are_made
     }
 
     fn flip_at(&mut self, at: u64) {
