@@ -142,6 +142,11 @@ impl Flight {
         Next::only(Act::Fetch(copy))
     }
 
+    /// Whether the operation at the head moves the block out of an extent.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.queue.front() == Some(&BlockOp::Move)
+    }
+
     fn head(&self) -> BlockAccess {
         *self.access().expect("an access is at the head")
     }
@@ -331,7 +336,7 @@ impl Flight {
                 false => Next { bad_place, act: Act::Finish, ..Next::default() },
             };
         }
-        let is_move = self.queue.front() == Some(&BlockOp::Move);
+        let is_move = self.is_moving();
         // A copy that was moved is as it was. After a failure the old one is, which the journal knows.
         if is_move && !facts.is_well {
             return Next { bad_place: Some(place), act: Act::Finish, ..Next::default() };
@@ -342,7 +347,9 @@ impl Flight {
             is_write_back || (is_move && facts.is_dirty && !planted("moved-block-is-clean")),
         ));
         if !is_write_back {
-            return Next { put, act: Act::Finish, ..Next::default() };
+            let free_mirror =
+                if is_move && planted("moved-block-without-mirror") { self.mirror.take() } else { None };
+            return Next { put, free_mirror, act: Act::Finish, ..Next::default() };
         }
         // What the block had beside the SSD is stale.
         let free_frame = std::mem::replace(&mut self.frame, self.next_frame.take());
