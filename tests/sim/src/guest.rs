@@ -96,18 +96,9 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn new(plan: &Plan, volume: u32) -> Guest {
-        let is_pair = plan.machines[0].config.ssd_is_pair;
         Guest {
-            requests_may_fail: !plan.faults.are_hidden()
-                || (plan.flips > 0 && !is_pair)
-                || (plan.decay > 0 && plan.decays == Decay::Ssd)
-                || plan.ssd_deaths > 0
-                || plan.start_read_errors > 0,
-            may_wait: plan.faults != Faults::default()
-                || plan.flips > 0
-                || plan.decay > 0
-                || plan.ssd_deaths > 0
-                || plan.start_read_errors > 0,
+            requests_may_fail: plan.requests_may_fail(),
+            may_wait: plan.may_wait(),
             start_had_read_error: false,
             is_rescued: false,
             mirrors_are_lost: plan.decay > 0 && plan.decays == Decay::Mirrored,
@@ -238,6 +229,8 @@ impl Guest {
             self.look_at_order(world, rng)?;
         }
         meanwhile(plan, world, rng);
+        // Another scheme has no second copies of what it takes over, and who asks for it may not know yet that the SSD died.
+        self.is_rescued &= world.mirrors_are_made;
         self.write_around(plan, world, rng)?;
         if !world.step() && self.asked.is_empty() {
             return Ok(true);
@@ -281,7 +274,7 @@ impl Guest {
         if plan.ends_drained {
             self.drain(world)?;
         }
-        if self.is_rescued && plan.seed.wrapping_add(world.steps()) % 2 == 0 {
+        if self.is_rescued && plan.seed.wrapping_add(world.steps()).is_multiple_of(2) {
             self.check_rescued(world)?;
         }
         self.note(world);

@@ -304,6 +304,25 @@ impl Plan {
         self.flips > 0 || decays || self.faults.ssd_misdirected > 0
     }
 
+    /// Whether guests may see errors, of which the model then knows no more than that.
+    pub(crate) fn requests_may_fail(&self) -> bool {
+        let is_pair = self.machines[0].config.ssd_is_pair;
+        !self.faults.are_hidden()
+            || (self.flips > 0 && !is_pair)
+            || (self.decay > 0 && self.decays == Decay::Ssd)
+            || self.ssd_deaths > 0
+            || self.start_read_errors > 0
+    }
+
+    /// Whether requests may wait for the engine's next tick, because something failed.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.faults != Faults::default()
+            || self.flips > 0
+            || self.decay > 0
+            || self.ssd_deaths > 0
+            || self.start_read_errors > 0
+    }
+
     pub(crate) fn machine(&self, round: u32) -> Machine {
         self.machines[round as usize % self.machines.len()].clone()
     }

@@ -93,7 +93,7 @@ pub struct World {
     /// What must not have been asked of a device.
     complaint: Option<String>,
     /// All dirty blocks have been on two devices since the scheme began.
-    mirrors_are_made: bool,
+    pub(crate) mirrors_are_made: bool,
     /// The SSD answers nobody any more until the host has gone down.
     pub(crate) ssd_died: bool,
     /// How often devices fail from now on.
