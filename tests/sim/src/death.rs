@@ -51,9 +51,9 @@ impl Host<'_> {
     /// Nothing reaches the SSD from now on, and nobody knows it yet.
     pub(crate) fn die(&mut self) {
         for volume in &mut self.volumes {
-            volume.world.ssd_died = true;
+            (volume.world.ssd_died, volume.world.switched_since) = (true, false);
             if volume.is_here {
-                volume.guest.ssd_died(&mut volume.world);
+                volume.guest.ssd_died(&volume.world);
             }
         }
     }
@@ -65,7 +65,7 @@ impl Host<'_> {
 }
 
 impl Guest {
-    fn ssd_died(&mut self, world: &mut World) {
+    fn ssd_died(&mut self, world: &World) {
         self.is_rescued = world.is_mirrored();
         self.tally.rescued += u64::from(self.is_rescued);
     }

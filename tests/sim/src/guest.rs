@@ -230,7 +230,7 @@ impl Guest {
         }
         meanwhile(plan, world, rng);
         // Another scheme has no second copies of what it takes over, and who asks for it may not know yet that the SSD died.
-        self.is_rescued &= world.mirrors_are_made;
+        self.is_rescued &= !world.switched_since;
         self.write_around(plan, world, rng)?;
         if !world.step() && self.asked.is_empty() {
             return Ok(true);

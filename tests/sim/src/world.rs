@@ -92,10 +92,9 @@ pub struct World {
     pub(crate) lost: Vec<Lost>,
     /// What must not have been asked of a device.
     complaint: Option<String>,
-    /// All dirty blocks have been on two devices since the scheme began.
-    pub(crate) mirrors_are_made: bool,
-    /// The SSD answers nobody any more until the host has gone down.
+    /// The SSD answers nobody any more until the host has gone down, and another scheme was asked for since.
     pub(crate) ssd_died: bool,
+    pub(crate) switched_since: bool,
     /// How often devices fail from now on.
     pub faults: Faults,
 }
@@ -165,8 +164,8 @@ impl World {
             misdirected: 0,
             decayed: 0,
             lost: Vec::new(),
-            mirrors_are_made: false,
             ssd_died: false,
+            switched_since: false,
             complaint: None,
             faults: Faults::default(),
         }
@@ -307,7 +306,7 @@ impl World {
         let is_begun = self.engine.switch_scheme(settings, self.machine.config.largest_share);
         if is_begun {
             self.machine.settings = settings.clone();
-            self.mirrors_are_made = false;
+            self.switched_since = true;
             self.sizer = World::sizer(&self.machine);
         }
         self.take_commands();

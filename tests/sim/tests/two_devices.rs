@@ -56,15 +56,15 @@ fn g9_second_copies_go_bad_while_shares_volumes_and_schemes_change() {
 
 #[test]
 fn g9_the_ssd_dies_while_shares_change() {
-    let sum = run_seeds(seeds() * 5, |plan| Plan { ssd_deaths: 80, ..plan });
-    assert!(sum.rescued > 50, "{sum:?}");
+    let sum = run_seeds(seeds() * 3, |plan| Plan { ssd_deaths: 80, ..plan });
+    assert!(sum.rescued > 30, "{sum:?}");
 }
 
 #[test]
 fn g9_the_ssd_dies_and_the_power_fails_while_shares_volumes_and_schemes_change() {
     let died = |plan| with_membership(Plan { ssd_deaths: 80, crash: Crash::Power, ..plan });
-    let sum = run_seeds(seeds() * 5, died);
-    assert!(sum.rescued > 20 && sum.gone > 5 && sum.switches > 20, "{sum:?}");
+    let sum = run_seeds(seeds() * 3, died);
+    assert!(sum.rescued > 12 && sum.gone > 5 && sum.switches > 20, "{sum:?}");
 }
 
 /// Scrubs find what nobody reads while DRAM or the read SSD has it. The first run alone: what a restart finds damaged has no second copy

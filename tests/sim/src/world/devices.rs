@@ -420,16 +420,12 @@ impl World {
         }
     }
 
-    /// Whether the scheme keeps dirty blocks on two devices, and all of them are. What a start or another scheme left on one device alone
-    /// is there, or on its way to the other one or the disk, until nothing is under way and nothing is known to be missing.
-    pub(crate) fn is_mirrored(&mut self) -> bool {
+    /// Whether the scheme keeps dirty blocks on two devices, and all of them are.
+    pub(crate) fn is_mirrored(&self) -> bool {
         let info = SchemeInfo::find(self.machine.settings.scheme()).expect("it is a registered scheme");
-        let gauges = self.engine.gauges();
-        self.mirrors_are_made |= gauges.write_backs_waiting == 0 && self.engine.is_idle();
-        self.mirrors_are_made &= info.levels.contains(&Level::ReadSsd)
+        info.levels.contains(&Level::ReadSsd)
             && !self.engine.is_switching()
-            && gauges.unmirrored_blocks == 0;
-        self.mirrors_are_made
+            && self.engine.gauges().unmirrored_blocks == 0
     }
 
     fn flip_at(&mut self, at: u64) {

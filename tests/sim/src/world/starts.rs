@@ -86,7 +86,6 @@ impl World {
         self.engine = Engine::new(config, &self.machine.settings, attached);
         self.ticks = 0;
         self.fenced = None;
-        self.mirrors_are_made = false;
         self.bad_places.clear();
         self.sizer = World::sizer(&self.machine);
         let needed = self.machine.config.read_ssd_bytes();
