@@ -56,7 +56,7 @@ fn g9_second_copies_go_bad_while_shares_volumes_and_schemes_change() {
 
 #[test]
 fn g9_the_ssd_dies_while_shares_change() {
-    let sum = run_seeds(seeds() * 3, |plan| Plan { ssd_deaths: 80, ..plan });
+    let sum = run_seeds(seeds() * 4, |plan| Plan { share_changes: 8, ssd_deaths: 100, ..plan });
     assert!(sum.rescued > 30, "{sum:?}");
 }
 

@@ -333,6 +333,13 @@ impl Flight {
                     Next { bad_place, free_frame, ..fail(GuestError::Io) }
                 }
                 true => Next { bad_place, ..self.write_to_disk_instead() },
+                false if self.is_moving() && planted("failed-move-takes-spares") => Next {
+                    bad_place,
+                    free_frame: self.frame.take(),
+                    free_mirror: self.mirror.take(),
+                    act: Act::Finish,
+                    ..Next::default()
+                },
                 false => Next { bad_place, act: Act::Finish, ..Next::default() },
             };
         }
@@ -347,9 +354,7 @@ impl Flight {
             is_write_back || (is_move && facts.is_dirty && !planted("moved-block-is-clean")),
         ));
         if !is_write_back {
-            let free_mirror =
-                if is_move && planted("moved-block-without-mirror") { self.mirror.take() } else { None };
-            return Next { put, free_mirror, act: Act::Finish, ..Next::default() };
+            return Next { put, act: Act::Finish, ..Next::default() };
         }
         // What the block had beside the SSD is stale.
         let free_frame = std::mem::replace(&mut self.frame, self.next_frame.take());
