@@ -231,6 +231,11 @@ impl Flights {
         self.copies().filter_map(|(block, copy, spare)| Some((block, copy.readable(spare)?)))
     }
 
+    /// Those of them whose bytes are nowhere else, with their copies.
+    pub(crate) fn alone(&self) -> impl Iterator<Item = (BlockNo, SsdCopy)> {
+        self.copies().filter(|(_, _, spare)| !spare).map(|(block, copy, _)| (block, copy))
+    }
+
     /// A copy of this block in flight was found damaged.
     pub(crate) fn note_damage(&mut self, block: BlockNo) {
         if !self.damaged.contains(&block) {

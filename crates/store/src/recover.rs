@@ -99,8 +99,7 @@ pub(crate) fn recover(
     source: RecoverySource<'_>,
 ) -> Result<Recovered, StoreError> {
     let (mut tables, in_tables) = read_tables(device, &source)?;
-    let journal = read_journal(device, &source)?;
-    let durable = journal.iter().map(|page| page.durable_version).max().unwrap_or(0);
+    let (journal, durable) = read_journal(device, &source)?;
     let (records, buffered) = merge(&journal, source.buffered, durable);
     drop(journal);
     let version = records.iter().map(|record| record.version).max().unwrap_or(0).max(in_tables).max(durable);
@@ -225,11 +224,12 @@ fn say_the_same(one: &TableView<'_>, other: &TableView<'_>) -> bool {
 }
 
 /// The readable journal pages of this ring in order, up to the first that is missing after the last one
-/// known to be durable.
+/// known to be durable; and the version up to which any page calls everything durable. A page behind a missing one was written
+/// when that was true as much as one before it.
 fn read_journal(
     device: &mut dyn SyncDevice,
     source: &RecoverySource<'_>,
-) -> Result<Vec<JournalPage>, StoreError> {
+) -> Result<(Vec<JournalPage>, u64), StoreError> {
     let layout = &source.layout.extent;
     let pairs = source.extents.len() as u64 * u64::from(layout.journal_pairs);
     let pair_bytes = 2 * PAGE_BYTES;
@@ -249,7 +249,9 @@ fn read_journal(
             }
         }
     }
-    let Some(tail) = pages.values().map(|page| page.tail).max() else { return Ok(Vec::new()) };
+    let Some(tail) = pages.values().map(|page| page.tail).max() else { return Ok((Vec::new(), 0)) };
+    let told = |page: &JournalPage| page.durable_version;
+    let durable_version = pages.values().map(told).max().unwrap_or(0);
     let durable = pages.values().map(|page| page.durable_page).max().unwrap_or(0);
     let mut number = tail;
     let mut in_order = Vec::new();
@@ -266,7 +268,11 @@ fn read_journal(
                     ),
                 ));
             }
-            _ => return Ok(in_order),
+            _ if planted("durable-behind-a-gap-ignored") => {
+                let durable_version = in_order.iter().map(told).max().unwrap_or(0);
+                return Ok((in_order, durable_version));
+            }
+            _ => return Ok((in_order, durable_version)),
         }
         number += 1;
     }

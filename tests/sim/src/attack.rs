@@ -1,14 +1,14 @@
 //! A host made of a seed: its volumes, schemes, faults and the way in which it goes down, mixed at random. What the tests
 //! of single guarantees leave out by being about one thing each is found here.
 
-use lode_engine::WriteBackLimits;
+use lode_engine::{EngineConfig, WriteBackLimits};
 use lode_policy::Quota;
 use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::minimize::run_host;
-use crate::run::{Crash, Plan, RunCounts, run};
-use crate::scenario::{VOLUME_BYTES, all_schemes, machine, ordered, plan};
+use crate::run::{Crash, Decay, Plan, RunCounts, run};
+use crate::scenario::{VOLUME_BYTES, all_schemes, machine, ordered, plan, tica_schemes};
 use crate::together::run_together;
 
 /// Most volumes of a host.
@@ -198,6 +198,69 @@ fn attack_alone(plan: Plan) -> Result<Vec<RunCounts>, String> {
 /// As [`attack`].
 pub fn attack_in_full(seed: u64, crash: Crash, changing: Changing) -> Result<Vec<RunCounts>, String> {
     attack_host(&plans_in_full(seed, crash, changing))
+}
+
+/// As [`attack`], of a host whose shares change, and schemes and volumes most times, while blocks on its SSD go bad and writes go
+/// elsewhere there, whatever the end.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_damaged(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(48) ^ 0xdeca);
+    let mut plans = attack_plans(seed, crash, Changing::Shares);
+    let faults =
+        Faults { ssd_misdirected: if rng.chance(50) { 1 + rng.below(4) } else { 0 }, ..Faults::default() };
+    let (decay, flips) = (rng.below(4), rng.below(16) as u32);
+    let membership_changes = if rng.chance(60) { 1 + rng.below(3) } else { 0 };
+    let switches = rng.chance(60);
+    for plan in &mut plans {
+        (plan.faults, plan.decay, plan.flips) = (faults, decay, flips);
+        plan.membership_changes = membership_changes;
+        plan.scheme_switches = if switches { 1 + rng.below(4) } else { 0 };
+    }
+    attack_host(&plans)
+}
+
+/// As [`attack`], of a host whose volumes begin with schemes that keep dirty blocks on two devices, and whose shares change: either device
+/// fails or dies, or blocks on it go bad.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_two_devices(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(56) ^ 0x71ca);
+    let mut plans = attack_plans(seed, crash, Changing::Shares);
+    let schemes = tica_schemes();
+    let membership_changes = if rng.chance(60) { 1 + rng.below(3) } else { 0 };
+    let switches = rng.chance(60);
+    let happens = rng.below(3);
+    let (mut faults, mut ssd_deaths, mut decay, mut decays) = (Faults::default(), 0, 0, Decay::ReadSsd);
+    match happens {
+        0 => {
+            let mut percent = |most: u64| if rng.chance(50) { 1 + rng.below(most) } else { 0 };
+            (faults.read_ssd_read_errors, faults.read_ssd_write_errors) = (percent(10), percent(10));
+            (faults.read_ssd_gone, decay) = (percent(1) > 0 && percent(1) > 0, percent(6));
+        }
+        1 => ssd_deaths = 70,
+        _ => (decay, decays) = (1 + rng.below(6), Decay::Mirrored),
+    }
+    for plan in &mut plans {
+        for machine in &mut plan.machines {
+            let (_, tica) = schemes[rng.below(schemes.len() as u64) as usize].clone();
+            let config = EngineConfig {
+                volume_bytes: machine.config.volume_bytes,
+                write_back: machine.config.write_back,
+                scrub_ticks: machine.config.scrub_ticks,
+                ..tica.config
+            };
+            (machine.settings, machine.config) = (tica.settings, config);
+        }
+        // Another scheme has no second copies.
+        let may_switch = switches && decays != Decay::Mirrored;
+        plan.scheme_switches = if may_switch { 1 + rng.below(3) } else { 0 };
+        (plan.faults, plan.decay, plan.decays, plan.ssd_deaths) = (faults, decay, decays, ssd_deaths);
+        (plan.membership_changes, plan.flips, plan.start_read_errors) = (membership_changes, 0, 0);
+    }
+    attack_host(&plans)
 }
 
 /// As [`attack`], of one volume on a pair of SSDs. Half of them fail or are lost one at a time, and no guest may notice that.

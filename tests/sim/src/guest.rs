@@ -1,5 +1,6 @@
 //! A random guest of one volume, held against the model.
 
+mod damage;
 mod meanwhile;
 mod order;
 mod ticks;
@@ -15,7 +16,7 @@ use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Expected, Model, SECTOR};
-use crate::run::{Crash, Plan, RunCounts};
+use crate::run::{Crash, Decay, Plan, RunCounts};
 use crate::world::World;
 use meanwhile::meanwhile;
 use ticks::Ticks;
@@ -74,7 +75,13 @@ pub(crate) struct Guest {
     /// A read failed during a start. What was kept then may be something that never arrived, and is an error for whoever
     /// reads it until it is overwritten.
     start_had_read_error: bool,
-    model: Model,
+    /// The SSD died, and all that was dirty is on another device as well.
+    pub(crate) is_rescued: bool,
+    /// What was damaged has no second copy any more once the host has gone down.
+    mirrors_are_lost: bool,
+    /// Which of those of a host it is, as the model's contents say.
+    volume: u32,
+    pub(crate) model: Model,
     asked: HashMap<u64, (Asked, u64)>,
     token: u64,
     /// The time that requests say, where the clock jumps.
@@ -89,13 +96,13 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn new(plan: &Plan, volume: u32) -> Guest {
-        let is_pair = plan.machines[0].config.ssd_is_pair;
         Guest {
-            requests_may_fail: !plan.faults.are_hidden()
-                || (plan.flips > 0 && !is_pair)
-                || plan.start_read_errors > 0,
-            may_wait: plan.faults != Faults::default() || plan.flips > 0 || plan.start_read_errors > 0,
+            requests_may_fail: plan.requests_may_fail(),
+            may_wait: plan.may_wait(),
             start_had_read_error: false,
+            is_rescued: false,
+            mirrors_are_lost: plan.decay > 0 && plan.decays == Decay::Mirrored,
+            volume,
             model: Model::new(plan.machines[0].config.volume_bytes, volume),
             asked: HashMap::new(),
             token: 0,
@@ -128,7 +135,10 @@ impl Guest {
         self.crash(world, crash, disk_failed || then_power);
         self.check_order(world, None).map_err(|error| format!("after {crash:?}: {error}"))?;
         self.lose_ssd(plan, world, rng, then_power)?;
-        world.damage(plan.flips);
+        let known = Guest::known_durable(plan, crash, then_power, &mut world.ssd);
+        let lost = std::mem::take(&mut world.lost);
+        self.doubt(lost.iter().filter(|lost| known.is_doubtful(lost.at)), world.block_bytes());
+        world.damage_known(plan.flips, &known);
         if plan.member_losses > 0 {
             self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));
         }
@@ -219,6 +229,8 @@ impl Guest {
             self.look_at_order(world, rng)?;
         }
         meanwhile(plan, world, rng);
+        // Another scheme has no second copies of what it takes over, and who asks for it may not know yet that the SSD died.
+        self.is_rescued &= !world.switched_since;
         self.write_around(plan, world, rng)?;
         if !world.step() && self.asked.is_empty() {
             return Ok(true);
@@ -262,6 +274,9 @@ impl Guest {
         if plan.ends_drained {
             self.drain(world)?;
         }
+        if self.is_rescued && plan.seed.wrapping_add(world.steps()).is_multiple_of(2) {
+            self.check_rescued(world)?;
+        }
         self.note(world);
         if crash == Crash::Stop {
             self.stop(world)?;
@@ -289,8 +304,9 @@ impl Guest {
     /// The host goes down. `may_lose`: what guests were told is written and no flush covers may be gone, although it was a
     /// kill. So it is where a flush of the backing disk failed, as with every disk.
     pub(crate) fn crash(&mut self, world: &mut World, crash: Crash, may_lose: bool) {
+        self.requests_may_fail |= self.mirrors_are_lost;
         self.asked.clear();
-        self.nothing_dirty = false;
+        (self.nothing_dirty, self.is_rescued) = (false, false);
         match crash {
             Crash::Power => self.model.crash(),
             _ if may_lose => self.model.crash(),
@@ -305,7 +321,7 @@ impl Guest {
         // What a kill left unflushed is only settled by a flush.
         self.flush(world)?;
         let is_pair = world.pair.is_some();
-        let is_damaged = (plan.flips > 0 || plan.faults.ssd_misdirected > 0) && !is_pair;
+        let is_damaged = plan.is_damaged() && !is_pair;
         self.read_everything(plan, world, round, is_damaged)?;
         self.tally.healed += world.pair.as_ref().map_or(0, |pair| pair.healed());
         Ok(())
@@ -371,7 +387,7 @@ impl Guest {
         GuestRequest { token: self.token, op, now_ns: 0 }
     }
 
-    fn collect(&mut self, world: &mut World) -> Result<(), String> {
+    pub(crate) fn collect(&mut self, world: &mut World) -> Result<(), String> {
         for event in world.take_events() {
             self.answered(event, world.now_ns())?;
         }
@@ -391,6 +407,9 @@ impl Guest {
         match (asked, event.result) {
             (asked, Err(error)) if !self.requests_may_fail => {
                 return Err(format!("{asked:?} failed with {error:?}"));
+            }
+            (Asked::Read { .. }, Err(error)) if self.is_rescued => {
+                return Err(format!("a read failed with {error:?} although there is a second copy"));
             }
             (Asked::Read { .. }, Err(_)) => self.tally.failed_reads += 1,
             (Asked::Write { write, .. }, Err(_)) => {
@@ -431,7 +450,11 @@ impl Guest {
             };
         }
         let mark = self.model.flush_mark();
-        self.flush(world)?;
+        match self.flush(world) {
+            // Nobody had noticed.
+            Err(_) if world.ssd_died => return Ok(()),
+            flushed => flushed?,
+        }
         self.model.flushed(mark);
         world.settle();
         if !world.engine().is_idle() {
@@ -549,7 +572,7 @@ impl Guest {
         self.tally.read_hits += counters.read_hits.iter().sum::<u64>();
         self.tally.write_backs += counters.write_backs;
         let alarms = world.engine().alarms();
-        self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty;
+        self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty + alarms.damaged_mirrored;
         if let Some(pair) = &world.pair {
             self.tally.healed += pair.healed();
             self.tally.members_dropped += pair.dropped;
@@ -557,6 +580,7 @@ impl Guest {
             self.tally.members_replaced += pair.replaced;
         }
         self.tally.misdirected += std::mem::take(&mut world.misdirected);
+        self.tally.decayed += std::mem::take(&mut world.decayed);
         self.tally.ssd_errors += alarms.ssd_errors;
         self.tally.read_ssd_errors += alarms.read_ssd_errors;
         let gauges = world.engine().gauges();

@@ -14,7 +14,10 @@
 //! * **Failed flush**: what it should have covered can still be read, and no later flush covers it until it is written again.
 //!   A device may be through with a flush, well or not, long before it says so. Several volumes may share the SSD, and
 //!   the device of their backing disks.
-//! * **Bad block**: a block of the cache SSD reads back with flipped bits.
+//! * **Bad block**: a block of the cache SSD reads back with flipped bits, from any moment on. What was written last to a block that was
+//!   not yet known to be durable may look as if it had never been written after a kill or power cut, and nothing else may.
+//! * **Death of an SSD**: the cache SSD that volumes share answers nobody any more while they are served, and is there again at the next
+//!   start; or the read SSD does.
 //! * **Rot**: of superblock, directory and table pages, which the cache SSD holds twice, one copy becomes unreadable between
 //!   two runs.
 //! * **Misdirected write**: a write of blocks to the cache SSD is told to have ended well and has gone to other blocks there; where it
@@ -43,8 +46,10 @@
 #![forbid(unsafe_code)]
 
 mod attack;
+mod death;
 mod direct;
 mod disk;
+mod durable;
 mod guest;
 mod machine;
 mod membership;
@@ -60,7 +65,10 @@ mod space;
 mod together;
 mod world;
 
-pub use attack::{Changing, attack, attack_host, attack_in_full, attack_ordered, attack_pair, attack_plans};
+pub use attack::{
+    Changing, attack, attack_damaged, attack_host, attack_in_full, attack_ordered, attack_pair, attack_plans,
+    attack_two_devices,
+};
 pub use direct::DirectHost;
 pub use disk::{Access, SimDisk};
 pub use lode_types::Rng;
@@ -68,6 +76,6 @@ pub use machine::{Faults, Machine};
 pub use minimize::PartOfHost;
 pub use model::{Change, Model, SECTOR, Version};
 pub use pair::SimPair;
-pub use run::{Crash, Plan, RunCounts, run, run_on_one_ssd};
+pub use run::{Crash, Decay, Plan, RunCounts, run, run_on_one_ssd};
 pub use together::run_together;
 pub use world::World;

@@ -73,7 +73,8 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Whether nobody is to notice them: there are none, or all of them happen to one member of a pair.
+    /// Whether no guest is to notice them: there are none but of the read SSD, which has second copies only, or all of them happen to
+    /// one member of a pair.
     pub(crate) fn are_hidden(&self) -> bool {
         let ssd = Faults {
             backing_read_errors: 0,
@@ -86,7 +87,9 @@ impl Faults {
             read_ssd_gone: false,
             ..*self
         };
-        *self == Faults::default()
+        let without_read_ssd =
+            Faults { read_ssd_read_errors: 0, read_ssd_write_errors: 0, read_ssd_gone: false, ..*self };
+        without_read_ssd == Faults::default()
             || (*self == ssd && (self.only_member.is_some() || self.hanging_member.is_some()))
     }
 }

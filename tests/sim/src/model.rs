@@ -33,6 +33,9 @@ pub struct Version {
 
 const NEVER: u64 = u64::MAX;
 
+/// Bits of a write's id that tell it from the others of its volume; those above them say which volume's it is.
+const BITS_IN_VOLUME: u32 = 28;
+
 /// What a sector is that was never written.
 static FIRST: [Version; 1] = [Version { write: 0, change: Change::Zero, acknowledged: 0 }];
 
@@ -93,7 +96,7 @@ impl Model {
             sectors: vec![Vec::new(); volume_bytes as usize / SECTOR],
             open: Vec::new(),
             writes: HashMap::new(),
-            next: (volume << 28) + 1,
+            next: (volume << BITS_IN_VOLUME) + 1,
             step: 0,
         }
     }
@@ -147,7 +150,8 @@ impl Model {
             Change::Zero => is_zero(bytes),
             Change::Trim => {
                 let write = (head_of(bytes) >> 32) as u32;
-                is_zero(bytes) || (write < of && Model::content(write, sector)[..] == *bytes)
+                let is_older = write < of && write >> BITS_IN_VOLUME == of >> BITS_IN_VOLUME;
+                is_zero(bytes) || (is_older && Model::content(write, sector)[..] == *bytes)
             }
         }
     }
@@ -158,6 +162,14 @@ impl Model {
             true => (0, Change::Zero),
             false => ((head_of(bytes) >> 32) as u32, Change::Data),
         }
+    }
+
+    /// The volume and the sector that a sector's content names, if a write has given it that.
+    pub(crate) fn origin(bytes: &[u8]) -> Option<(u32, usize)> {
+        let head = head_of(bytes);
+        let (write, sector) = ((head >> 32) as u32, head as u32 as usize);
+        (!is_zero(bytes) && Model::content(write, sector)[..] == *bytes)
+            .then_some((write >> BITS_IN_VOLUME, sector))
     }
 
     /// The content that write `write` gives these sectors.
@@ -242,6 +254,21 @@ impl Model {
         self.close();
         for &sector in &self.open {
             self.sectors[sector].iter_mut().for_each(|version| version.acknowledged = NEVER);
+        }
+    }
+
+    /// After a crash: what was written last to these sectors was damaged before it was known to be durable, so that they may look as
+    /// if it had not been written, and be whatever they were before.
+    pub(crate) fn may_be_older(&mut self, sectors: std::ops::Range<usize>) {
+        for sector in sectors {
+            let versions = &mut self.sectors[sector];
+            if versions.is_empty() {
+                versions.extend(FIRST);
+            }
+            if versions.len() == 1 {
+                self.open.push(sector);
+            }
+            versions.insert(0, Version { write: self.next, change: Change::Trim, acknowledged: NEVER });
         }
     }
 

@@ -30,6 +30,18 @@ impl Crash {
     }
 }
 
+/// Blocks that go bad while a volume is served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decay {
+    /// Any on the SSD. Requests may fail then.
+    Ssd,
+    /// The volume's own on the SSD, while all that are dirty are on two devices. No request of the first run may fail; what a restart
+    /// finds has one copy.
+    Mirrored,
+    /// Any on the read SSD. No request may fail.
+    ReadSsd,
+}
+
 /// One simulated run of a volume.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -49,8 +61,8 @@ pub struct Plan {
     pub longest_sectors: u64,
     /// How often devices fail. Requests may fail then, but what a read returns must still be right.
     pub faults: Faults,
-    /// Damaged blocks of data on the SSD after every run. Reads may fail then, but what they return must
-    /// be right.
+    /// Damaged blocks of data on the SSD after every run; after one that was not stopped, of those that are known to be durable. Reads
+    /// may fail then, but what they return must be right.
     pub flips: u32,
     /// Of a pair of SSDs: in how many of a hundred ends one of the two is lost, unless it is the only one that has everything. By
     /// chance a new one comes in its place. No request may fail for it.
@@ -61,6 +73,13 @@ pub struct Plan {
     /// Of a volume alone on its SSD, whose backing disk is written in the order of its flushes: in how many of a hundred ends of a
     /// run the SSD is lost, and the disk has to be a state of before.
     pub ssd_losses: u64,
+    /// In how many of a hundred steps a block of these goes bad while the volume is served.
+    pub decay: u64,
+    /// Which ones.
+    pub decays: Decay,
+    /// With other volumes: in how many of a hundred runs the SSD dies while they are served. Where a scheme keeps dirty blocks on two
+    /// devices and all of them are then, no read may fail, and the disk gets all that was acknowledged.
+    pub ssd_deaths: u64,
     /// In how many of a hundred ends of a run copies rot of what the SSD holds twice.
     pub rot: u64,
     /// Most starts after every run in which the SSD stops writing somewhere on the way and the power
@@ -132,10 +151,16 @@ pub struct RunCounts {
     pub misdirected: u64,
     /// Times at which the clock jumped.
     pub clock_jumps: u64,
+    /// Blocks that went bad while volumes were served, or after a crash.
+    pub decayed: u64,
+    /// Blocks that a crash may have left as they were before, because they were damaged before they were known to be durable.
+    pub doubtful: u64,
     /// Copies of metadata that rotted.
     pub rotten: u64,
     /// Damaged blocks that were noticed.
     pub damaged: u64,
+    /// Volumes all of whose dirty blocks were on two devices when the SSD died.
+    pub rescued: u64,
     /// Blocks of a pair of SSDs that were damaged on one and written again from the other.
     pub healed: u64,
     /// SSDs of a pair that failed, or were lost.
@@ -195,8 +220,11 @@ impl std::ops::AddAssign for RunCounts {
         self.ssds_lost += other.ssds_lost;
         self.misdirected += other.misdirected;
         self.clock_jumps += other.clock_jumps;
+        self.decayed += other.decayed;
+        self.doubtful += other.doubtful;
         self.rotten += other.rotten;
         self.damaged += other.damaged;
+        self.rescued += other.rescued;
         self.healed += other.healed;
         self.members_dropped += other.members_dropped;
         self.members_resilvered += other.members_resilvered;
@@ -270,6 +298,31 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
 }
 
 impl Plan {
+    /// Whether blocks on the SSD are damaged.
+    pub(crate) fn is_damaged(&self) -> bool {
+        let decays = self.decay > 0 && self.decays != Decay::ReadSsd;
+        self.flips > 0 || decays || self.faults.ssd_misdirected > 0
+    }
+
+    /// Whether guests may see errors, of which the model then knows no more than that.
+    pub(crate) fn requests_may_fail(&self) -> bool {
+        let is_pair = self.machines[0].config.ssd_is_pair;
+        !self.faults.are_hidden()
+            || (self.flips > 0 && !is_pair)
+            || (self.decay > 0 && self.decays == Decay::Ssd)
+            || self.ssd_deaths > 0
+            || self.start_read_errors > 0
+    }
+
+    /// Whether requests may wait for the engine's next tick, because something failed.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.faults != Faults::default()
+            || self.flips > 0
+            || self.decay > 0
+            || self.ssd_deaths > 0
+            || self.start_read_errors > 0
+    }
+
     pub(crate) fn machine(&self, round: u32) -> Machine {
         self.machines[round as usize % self.machines.len()].clone()
     }

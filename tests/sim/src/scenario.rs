@@ -5,7 +5,7 @@ use lode_engine::{EngineConfig, OrderedConfig};
 use lode_policy::{Quota, SchemeInfo, WriteBudget};
 use lode_types::{BlockSize, Level};
 
-use crate::{Crash, Faults, Machine, Plan, RunCounts, World, run, run_together};
+use crate::{Crash, Decay, Faults, Machine, Plan, RunCounts, World, run, run_together};
 
 /// Bytes of the usual volume, which ends two sectors before.
 pub const VOLUME_BYTES: u64 = 2 << 20;
@@ -173,6 +173,9 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         longest_sectors: 64,
         faults: Faults::default(),
         flips: 0,
+        decay: 0,
+        decays: Decay::Ssd,
+        ssd_deaths: 0,
         member_losses: 0,
         member_changes: 0,
         ssd_losses: 0,

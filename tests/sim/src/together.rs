@@ -8,6 +8,7 @@ use lode_store::{Store, StoreError, StoreView, VolumeSpec};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
+use crate::durable::{Known, Lost};
 use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::membership::Doing;
@@ -96,14 +97,16 @@ impl Host<'_> {
         }
         self.check_shares(crash)?;
         // What was stopped in order is durable, unless a device failed.
-        let is_durable =
-            crash == Crash::Stop && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
+        let is_durable = crash == Crash::Stop
+            && !self.has_died()
+            && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
         self.ssd.counts_as_durable = is_durable;
         let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
         self.crash(crash, then_power);
+        let known = self.doubt(first, crash, then_power);
         self.with(0, |plan, volume, _| {
-            volume.world.damage(plan.flips);
+            volume.world.damage_known(plan.flips, &known);
             // Where the power fails later, the copy that does not rot may be volatile still.
             let chance = if then_power { 0 } else { plan.rot };
             volume.guest.tally.rotten += volume.world.rot(chance);
@@ -127,6 +130,19 @@ impl Host<'_> {
         Ok(())
     }
 
+    /// What was damaged in this run, whoever's it was, before it was known to be durable, may look as if it had not been written. Gives
+    /// what is known to be.
+    fn doubt(&mut self, first: &Plan, crash: Crash, then_power: bool) -> Known {
+        let known = Guest::known_durable(first, crash, then_power, &mut self.ssd);
+        let lost: Vec<Lost> =
+            self.volumes.iter_mut().flat_map(|volume| std::mem::take(&mut volume.world.lost)).collect();
+        for volume in &mut self.volumes {
+            let doubtful = lost.iter().filter(|lost| known.is_doubtful(lost.at));
+            volume.guest.doubt(doubtful, volume.world.block_bytes());
+        }
+        known
+    }
+
     /// No frame is anybody's twice or lost. After a stop without a failure everybody has the share that the host wants for it,
     /// as far as the others leave it one, and has given back what is beyond it.
     fn check_shares(&mut self, crash: Crash) -> Result<(), String> {
@@ -136,7 +152,7 @@ impl Host<'_> {
         let taken = if let Some(Doing::Coming(_, frames)) = self.doing { frames } else { 0 };
         let used = taken + engines().map(|engine| engine.gauges().frames).sum::<u32>();
         space.complaint_of_frames(used).map_or(Ok(()), Err)?;
-        if crash != Crash::Stop || engines().any(|engine| engine.alarms().failed) {
+        if crash != Crash::Stop || self.has_died() || engines().any(|engine| engine.alarms().failed) {
             return Ok(());
         }
         const TICKS: usize = 64;
@@ -327,12 +343,22 @@ impl Host<'_> {
 
     /// By chance one volume after the other advances by a step, until all have asked what they had to ask.
     fn live(&mut self, round: u32) -> Result<(), String> {
+        self.mirror_all();
         let mut runs: Vec<RunBudget> = Vec::new();
         for at in 0..self.volumes.len() {
             runs.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
         }
         let mut over = vec![false; runs.len()];
+        let mut steps_to_death = self.pick_death();
         while over.contains(&false) {
+            match &mut steps_to_death {
+                Some(0) => {
+                    self.die();
+                    steps_to_death = None;
+                }
+                Some(steps) => *steps -= 1,
+                None => {}
+            }
             self.advance_membership(round, &mut runs, &mut over)?;
             let at = self.rng.below(runs.len() as u64) as usize;
             if !self.volumes[at].is_here {

@@ -14,6 +14,7 @@ use lode_store::{Distrust, Store, StoreError, SyncDevice};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
+use crate::durable::Lost;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
 use crate::pair::{SimPair, To};
@@ -84,10 +85,16 @@ pub struct World {
     pub power_fails_at: Option<u64>,
     /// Where a write of one block to the SSD has failed in this run.
     bad_places: Vec<u64>,
-    /// Writes that went elsewhere.
+    /// Writes that went elsewhere, and blocks of the SSD and of the read SSD that went bad while the volume was served.
     pub(crate) misdirected: u64,
+    pub(crate) decayed: u64,
+    /// What was damaged so on the SSD since the run began, some of it perhaps before it was durable.
+    pub(crate) lost: Vec<Lost>,
     /// What must not have been asked of a device.
     complaint: Option<String>,
+    /// The SSD answers nobody any more until the host has gone down, and another scheme was asked for since.
+    pub(crate) ssd_died: bool,
+    pub(crate) switched_since: bool,
     /// How often devices fail from now on.
     pub faults: Faults,
 }
@@ -155,6 +162,10 @@ impl World {
             power_fails_at: None,
             bad_places: Vec::new(),
             misdirected: 0,
+            decayed: 0,
+            lost: Vec::new(),
+            ssd_died: false,
+            switched_since: false,
             complaint: None,
             faults: Faults::default(),
         }
@@ -269,7 +280,8 @@ impl World {
         match space.next_answer(self.number) {
             Some(answer) => self.engine.space_answered(answer),
             None => {
-                space.step(&mut self.ssd, &self.faults, &mut self.rng);
+                let ssd_gone = self.faults.ssd_gone || self.ssd_died;
+                space.step(&mut self.ssd, &Faults { ssd_gone, ..self.faults }, &mut self.rng);
             }
         }
         true
@@ -294,6 +306,7 @@ impl World {
         let is_begun = self.engine.switch_scheme(settings, self.machine.config.largest_share);
         if is_begun {
             self.machine.settings = settings.clone();
+            self.switched_since = true;
             self.sizer = World::sizer(&self.machine);
         }
         self.take_commands();
@@ -441,7 +454,7 @@ impl World {
                 self.apply(&pending.command, pending.member);
             }
         }
-        (self.faults, self.power_fails_at) = (Faults::default(), None);
+        (self.faults, self.ssd_died, self.power_fails_at) = (Faults::default(), false, None);
         self.fence_may_be_there();
         if let Some(pair) = &mut self.pair {
             pair.go_down(&mut self.ssd, power_cut, &mut self.rng);
@@ -472,7 +485,9 @@ impl World {
 
     fn is_gone(&self, device: DeviceId, member: Option<To>) -> bool {
         match device {
-            DeviceId::Ssd => self.faults.ssd_gone && self.is_concerned(member, self.faults.only_member),
+            DeviceId::Ssd => {
+                self.ssd_died || (self.faults.ssd_gone && self.is_concerned(member, self.faults.only_member))
+            }
             DeviceId::ReadSsd => self.faults.read_ssd_gone,
             DeviceId::Backing | DeviceId::Redo => false,
         }

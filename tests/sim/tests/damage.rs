@@ -2,11 +2,13 @@
 //! their place.
 
 use lode_engine::GuestError;
+use lode_format::{CacheId, JournalPage, PAGE_BYTES};
 use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, write,
 };
-use lode_sim::{Crash, Machine, Plan, World, run};
+use lode_sim::{Crash, Machine, Plan, SimDisk, World, run};
+use lode_store::SyncDevice;
 
 fn one_level(policy: &str) -> Machine {
     machine("lru", &[&format!("write_policy={policy}"), "assoc=8"], Quota::new(0, 60))
@@ -114,6 +116,46 @@ fn write_and_cut(world: &mut World, steps: usize) -> bool {
         world.step();
     }
     world.take_events().iter().any(|event| event.token == 9 && event.result.is_ok())
+}
+
+/// Newer pages of the journal than the last one that a flush covers may be there or not, each for itself. What the last of them calls
+/// durable is so although one before it is missing: a dirty block of that is damaged then, and not absent.
+#[test]
+fn g5_a_page_behind_a_missing_one_says_what_is_durable() {
+    // Every write has a page of its own, which no flush covers.
+    let machine = Machine { kept_records: 0, ..one_level("wb") };
+    let mut world = World::new(machine.clone(), 1).unwrap();
+    for name in [1, 2] {
+        write(&mut world, 5 * BLOCK, BLOCK, name).unwrap();
+        flush(&mut world).unwrap();
+    }
+    let before = journal_pages(&world.ssd);
+    for block in [6, 7] {
+        write(&mut world, block * BLOCK, BLOCK, block as u8).unwrap();
+    }
+    world.go_down(false);
+    let pages = journal_pages(&world.ssd);
+    let missing = pages.iter().find(|(number, _)| before.iter().all(|(older, _)| older != number));
+    let (missing, at) = *missing.expect("there are new pages");
+    assert!(pages.iter().any(|&(number, _)| number > missing), "one came after it");
+    world.ssd.put(at, &[0; PAGE_BYTES]);
+    assert_eq!(damage(&mut world, 2), 1);
+    world.restart(machine).unwrap();
+    assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Err(GuestError::Io));
+    assert_eq!(read(&mut world, 6 * BLOCK, BLOCK), Ok(vec![0; BLOCK as usize]));
+}
+
+/// Numbers and places of the journal's pages, in ascending order.
+fn journal_pages(ssd: &SimDisk) -> Vec<(u64, u64)> {
+    let cache = CacheId([7; 16]);
+    let page_at = |at: u64| {
+        let mut page = [0; PAGE_BYTES];
+        ssd.peek(at, &mut page);
+        JournalPage::decode(cache, &page).ok().map(|page| (page.number, at))
+    };
+    let mut pages: Vec<_> = (0..ssd.size_bytes()).step_by(PAGE_BYTES).filter_map(page_at).collect();
+    pages.sort_unstable();
+    pages
 }
 
 #[test]

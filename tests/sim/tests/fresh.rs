@@ -4,7 +4,10 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use lode_sim::{Changing, Crash, RunCounts, attack, attack_in_full, attack_ordered, attack_pair};
+use lode_sim::{
+    Changing, Crash, RunCounts, attack, attack_damaged, attack_in_full, attack_ordered, attack_pair,
+    attack_two_devices,
+};
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
@@ -70,6 +73,21 @@ fn fresh_shares_that_change() {
 #[test]
 fn fresh_schemes_that_change() {
     with_fresh_seeds("schemes that change", |seed| attack(seed, Crash::Any, Changing::Schemes));
+}
+
+#[test]
+fn fresh_damage_while_shares_and_volumes_change() {
+    with_fresh_seeds("damage", |seed| attack_damaged(seed, Crash::Any));
+}
+
+#[test]
+fn fresh_damage_and_power_cuts_while_shares_and_volumes_change() {
+    with_fresh_seeds("damage and power cuts", |seed| attack_damaged(seed, Crash::Power));
+}
+
+#[test]
+fn fresh_two_devices_while_shares_and_volumes_change() {
+    with_fresh_seeds("two devices", |seed| attack_two_devices(seed, Crash::Any));
 }
 
 #[test]

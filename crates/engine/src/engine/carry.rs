@@ -374,7 +374,8 @@ impl Engine {
         match flight.stage() {
             Stage::Read(copy) => {
                 let is_merge = flight.access().is_some_and(BlockAccess::is_write);
-                let intact = self.levels.is_intact(copy, flight, result, data.as_slice());
+                let intact = self.levels.is_intact(copy, flight, result, data.as_slice())
+                    || (flight.is_moving() && planted("damaged-block-moves"));
                 let whole = self.config.block.bytes() as usize;
                 let at_hand = match (intact, is_merge) {
                     (false, _) => AtHand::Nothing,

@@ -341,6 +341,18 @@ impl Engine {
         }
     }
 
+    /// Dirty blocks on one device where the scheme wants two: those that it knows of, and beside them those on their way to the other
+    /// device, which it takes for being there, or to the disk.
+    fn unmirrored_blocks(&self) -> u32 {
+        let Some(mirroring) = self.front.scheme().mirroring() else { return 0 };
+        let is_known = |block| {
+            let slots = mirroring.slots(block);
+            slots[Level::Ssd as usize].is_some() && slots.iter().flatten().count() == 1
+        };
+        let alone = self.flights.alone().filter(|&(_, copy)| self.levels.is_dirty(copy));
+        mirroring.mirrors().missing_blocks + alone.filter(|&(block, _)| !is_known(block)).count() as u32
+    }
+
     /// What is in the cache and under way.
     pub fn gauges(&self) -> Gauges {
         let Engine { levels, flights, drain, disk, scrub, .. } = self;
@@ -355,7 +367,7 @@ impl Engine {
             dram_blocks: scheme.resident_blocks(Level::Dram),
             ssd_blocks: scheme.resident_blocks(Level::Ssd),
             read_ssd_blocks: scheme.resident_blocks(Level::ReadSsd),
-            unmirrored_blocks: scheme.mirroring().map_or(0, |scheme| scheme.mirrors().missing_blocks),
+            unmirrored_blocks: self.unmirrored_blocks(),
             dirty_blocks: levels.dirty_blocks(),
             write_backs_waiting: disk.destage().waiting() + flights.kept() as u32,
             promotions_waiting: self.copies.waiting(),

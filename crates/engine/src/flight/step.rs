@@ -142,6 +142,11 @@ impl Flight {
         Next::only(Act::Fetch(copy))
     }
 
+    /// Whether the operation at the head moves the block out of an extent.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.queue.front() == Some(&BlockOp::Move)
+    }
+
     fn head(&self) -> BlockAccess {
         *self.access().expect("an access is at the head")
     }
@@ -328,10 +333,17 @@ impl Flight {
                     Next { bad_place, free_frame, ..fail(GuestError::Io) }
                 }
                 true => Next { bad_place, ..self.write_to_disk_instead() },
+                false if self.is_moving() && planted("failed-move-takes-spares") => Next {
+                    bad_place,
+                    free_frame: self.frame.take(),
+                    free_mirror: self.mirror.take(),
+                    act: Act::Finish,
+                    ..Next::default()
+                },
                 false => Next { bad_place, act: Act::Finish, ..Next::default() },
             };
         }
-        let is_move = self.queue.front() == Some(&BlockOp::Move);
+        let is_move = self.is_moving();
         // A copy that was moved is as it was. After a failure the old one is, which the journal knows.
         if is_move && !facts.is_well {
             return Next { bad_place: Some(place), act: Act::Finish, ..Next::default() };

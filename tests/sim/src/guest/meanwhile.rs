@@ -42,6 +42,9 @@ pub(super) fn meanwhile(plan: &Plan, world: &mut World, rng: &mut Rng) {
             world.switch_scheme(&others[at].1.settings);
         }
     }
+    if plan.decay > 0 && rng.chance(plan.decay) {
+        world.decay(plan.decays);
+    }
     if plan.member_changes > 0 && rng.chance(plan.member_changes) {
         world.change_members();
     }

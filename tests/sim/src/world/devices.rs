@@ -1,15 +1,18 @@
 //! What devices make of a world's commands: they carry them out, or fail, and guarantee 4 is looked at on the way.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
+use lode_policy::SchemeInfo;
 use lode_store::pair::{MEMBERS, PairEnd};
 use lode_store::{Attached, Store, StoreError, StoreView, SyncDevice};
-use lode_types::Bufs;
+use lode_types::{Bufs, Level};
 
 use super::{Held, Pending, World, is_metadata};
 use crate::disk::Access;
+use crate::durable::{Known, Lost};
 use crate::model::SECTOR;
 use crate::pair::{SimPair, To};
 use crate::rot::rot;
+use crate::run::Decay;
 
 /// Bytes of a page.
 const PAGE: u64 = lode_format::PAGE_BYTES as u64;
@@ -181,9 +184,23 @@ impl World {
         let bytes = data.concat();
         let pages = (bytes.len() as u64).div_ceil(PAGE);
         let Some(at) = self.some_data(member, pages).filter(|at| at != offset_bytes) else { return false };
+        if member.is_none() {
+            for (number, page) in bytes.chunks(PAGE as usize).enumerate() {
+                let offset = number as u64 * PAGE;
+                self.note_lost(at + offset);
+                self.lost.push(Lost { at: offset_bytes + offset, bytes: page.to_vec() });
+            }
+        }
         self.disk(DeviceId::Ssd, member).put(at, &bytes);
         self.misdirected += 1;
         true
+    }
+
+    /// What is at this page of the SSD is about to be damaged.
+    fn note_lost(&mut self, at: u64) {
+        let mut bytes = vec![0; PAGE as usize];
+        self.ssd.peek(at, &mut bytes);
+        self.lost.push(Lost { at, bytes });
     }
 
     /// Where on an SSD so many pages of data lie together, by chance; none where that is not easily found.
@@ -374,6 +391,61 @@ impl World {
     /// In so many of a hundred times has copies of metadata rot. Gives how many did.
     pub(crate) fn rot(&mut self, chance: u64) -> u64 {
         if chance > 0 && self.rng.chance(chance) { rot(&mut self.ssd, &mut self.rng) } else { 0 }
+    }
+
+    /// One of these blocks goes bad while volumes are served.
+    pub(crate) fn decay(&mut self, decays: Decay) {
+        match decays {
+            Decay::Ssd => {}
+            Decay::Mirrored if self.is_mirrored() => {}
+            Decay::Mirrored => return,
+            Decay::ReadSsd => return self.decay_read_ssd(),
+        }
+        let Some(at) = self.some_data(None, 1) else { return };
+        self.note_lost(at);
+        let named = self.lost.last().and_then(Lost::named);
+        if decays == Decay::Mirrored && named.is_none_or(|(volume, _)| volume as usize != self.number) {
+            self.lost.pop();
+            return;
+        }
+        self.flip_at(at);
+    }
+
+    fn decay_read_ssd(&mut self) {
+        let pages = self.read_ssd.size_bytes() / PAGE;
+        if pages > 0 {
+            let at = self.rng.below(pages) * PAGE + self.rng.below(PAGE);
+            self.read_ssd.flip_bit(at, self.rng.below(8) as u8);
+            self.decayed += 1;
+        }
+    }
+
+    /// Whether the scheme keeps dirty blocks on two devices, and all of them are.
+    pub(crate) fn is_mirrored(&self) -> bool {
+        let info = SchemeInfo::find(self.machine.settings.scheme()).expect("it is a registered scheme");
+        info.levels.contains(&Level::ReadSsd)
+            && !self.engine.is_switching()
+            && self.engine.gauges().unmirrored_blocks == 0
+    }
+
+    fn flip_at(&mut self, at: u64) {
+        let (byte, bit) = (self.rng.below(PAGE), self.rng.below(8) as u8);
+        self.ssd.flip_bit(at + byte, bit);
+        self.decayed += 1;
+    }
+
+    /// Flips one bit in each of so many blocks that are known to be durable.
+    pub(crate) fn damage_known(&mut self, blocks: u32, known: &Known) {
+        match known {
+            Known::All => self.damage(blocks),
+            Known::Pages { durable, .. } if !durable.is_empty() => {
+                for _ in 0..blocks {
+                    let at = self.rng.below(durable.len() as u64) as usize;
+                    self.flip_at(durable[at]);
+                }
+            }
+            Known::Nothing | Known::Pages { .. } => {}
+        }
     }
 
     /// Flips one bit in each of so many blocks of data on the SSD.
