@@ -407,11 +407,16 @@ impl Settings {
         }
     }
 
+    /// The settings that are budgets, each with what it is.
+    pub fn budgets(&self) -> impl Iterator<Item = (&'static str, WriteBudget)> {
+        let are_budgets = self.infos.iter().filter(|info| matches!(info.kind, SettingKind::Budget { .. }));
+        are_budgets.map(|info| (info.key, self.budget(info.key)))
+    }
+
     /// The setting that counts bytes for each day, if one does: requests without times mean nothing to it.
     pub(crate) fn needs_times(&self) -> Option<(&'static str, &str)> {
-        let counts_days = |info: &&&SettingInfo| matches!(info.kind, SettingKind::Budget { .. });
-        let mut budgets = self.infos.iter().filter(counts_days).map(|info| (info.key, self.text(info.key)));
-        budgets.find(|(key, _)| matches!(self.budget(key), WriteBudget::PerDay(_)))
+        let daily = self.budgets().find(|(_, budget)| matches!(budget, WriteBudget::PerDay(_)));
+        daily.map(|(key, _)| (key, self.text(key)))
     }
 
     /// Whether an `on|off` setting is on.

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod budget;
 mod devices;
 mod driver;
 mod error;

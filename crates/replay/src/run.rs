@@ -8,6 +8,7 @@ use lode_policy::{AnyScheme, Mirrors, Quota, RequestSource, SchemeInfo, Settings
 use lode_trace::{Merge, MergeWarning, QuickSpan, ReadOptions, Reader, TraceError, VmBy, open_trace};
 use lode_types::{BlockSize, Level, OriginFields, TraceRequest};
 
+use crate::budget::{Written, budget_warning};
 use crate::devices::{HostRun, Pace, short_trace_warning};
 use crate::driver::{Driver, VmOutcome};
 use crate::error::ReplayError;
@@ -294,6 +295,13 @@ fn report(run: &ReplayRun, source: &dyn RequestStream, options: &Options) -> Rep
     let names = names.iter().map(String::as_str);
     let (total, vms) = vm_reports(names, outcomes.into_iter(), |tally| run.vm(tally));
     let devices = run.total(operations, paces.as_deref(), mirrors);
+    let written = Written {
+        accesses: total.counters.block_accesses,
+        ssd_blocks: total.counters.ssd_writes.total,
+        vms: vms.len() as u64,
+        span_ns,
+    };
+    let budget = budget_warning(&options.settings, *block_size, &written);
     let short = short.filter(|_| devices.ssd_life_years.or(devices.read_ssd_life_years).is_some());
     Report {
         scheme: options.settings.scheme().to_owned(),
@@ -306,7 +314,7 @@ fn report(run: &ReplayRun, source: &dyn RequestStream, options: &Options) -> Rep
         vms,
         intervals_cut: driver.intervals_cut(),
         inputs,
-        warnings: source.warnings().into_iter().chain(late).chain(short).collect(),
+        warnings: source.warnings().into_iter().chain(late).chain(budget).chain(short).collect(),
     }
 }
 

@@ -34,11 +34,15 @@ fn report(iolog: &str) -> Report {
 }
 
 fn report_on(host: &str, setting: &str, iolog: &str) -> Report {
+    report_of("etica", host, setting, iolog)
+}
+
+fn report_of(scheme: &str, host: &str, setting: &str, iolog: &str) -> Report {
     let read = ReadOptions { on_error: OnError::Skip, ..ReadOptions::default() };
     let text = format!("fio version 3 iolog\n{iolog}");
     let reader =
         read_trace(std::io::Cursor::new(text.into_bytes()), "memory.iolog", &read).expect("an iolog");
-    let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
+    let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
     settings.set_pair(setting).expect("a setting");
     let options = Options {
         settings,
@@ -305,4 +309,30 @@ fn level_sizes_are_checked() {
         let error = level_blocks(Level::Ssd, bytes, block).expect_err("a bad size").to_string();
         assert!(error.contains(message) && error.starts_with("The ssd level"), "{error}");
     }
+}
+
+#[test]
+fn a_budget_that_cannot_be_met_is_told_with_the_least_possible() {
+    // Half of the accesses go to eight blocks.
+    let line = |at: u64| {
+        let block = if at % 2 == 0 { at % 16 } else { 16 + at };
+        format!("{} a {} {} 4096\n", at, if at % 3 == 0 { "write" } else { "read" }, block * 4096)
+    };
+    let iolog: String = (1..4000).map(line).collect();
+    let warnings = |budget: &str| {
+        let report = report_of("benefit-density", "default", &format!("write_budget={budget}"), &iolog);
+        let written = report.total.counters.ssd_writes.total;
+        (report.warnings.into_iter().find(|warning| warning.contains("write_budget")), written)
+    };
+    for budget in ["0", "90", "1000TiB/day"] {
+        assert_eq!(warnings(budget).0, None, "{budget} is met, or none");
+    }
+    let (told, written) = warnings("0.0001");
+    let told = told.expect("it is not met");
+    assert!(written > 0, "it would be met");
+    assert!(told.contains("`write_budget` is not met: it allows 0.00 blocks"), "{told}");
+    assert!(
+        told.contains(&format!("and {written} blocks were")) && told.contains("least possible"),
+        "{told}"
+    );
 }
