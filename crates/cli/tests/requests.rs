@@ -119,6 +119,6 @@ fn a_script_runs_and_its_faults_have_lines() {
         let path = folder.path().join("faulty.requests");
         std::fs::write(&path, text).unwrap();
         let message = bad(&["--script", path.to_str().unwrap()]);
-        assert!(message.contains(hint), "{text}: {message}");
+        assert!(message.contains(hint) && message.contains("faulty.requests: "), "{text}: {message}");
     }
 }

@@ -199,7 +199,7 @@ impl RequestsCommand {
                 true => Ok(()),
                 false => settings.set(key, value),
             };
-            set.map_err(|error| CliError::Usage(format!("Line {line}: {error}")))?;
+            set.map_err(|error| CliError::Usage(self.of_script(&format!("Line {line}: {error}"))))?;
         }
         if text.is_some() {
             return Ok(settings);
@@ -213,6 +213,11 @@ impl RequestsCommand {
             settings.set(key, value)?;
         }
         Ok(settings)
+    }
+
+    /// What is wrong in a script, with its file.
+    fn of_script(&self, wrong: &str) -> String {
+        self.script.as_ref().map_or(wrong.to_owned(), |path| format!("{}: {wrong}", path.display()))
     }
 
     fn simulate(
@@ -234,7 +239,8 @@ impl RequestsCommand {
         let config = RunConfig { cache_blocks: cache_blocks as usize, seed: self.seed, ..config };
         if let Some(text) = text {
             let config = RunConfig { end_ns: MAX_SCRIPT_NS, warm_up_ns: 0, ..config };
-            return run_script(text.script(), &config).map_err(|error| CliError::Usage(text.explain(&error)));
+            let explained = |error| CliError::Usage(self.of_script(&text.explain(&error)));
+            return run_script(text.script(), &config).map_err(explained);
         }
         let end_ns = self.seconds * 1_000_000_000;
         let config = RunConfig { end_ns, warm_up_ns: end_ns / WARM_UP_PART, ..config };
