@@ -439,6 +439,11 @@ fn a_host_that_cannot_be_is_refused_with_the_sum() {
         ("objective = \"hits\"", "objective = \"ppc_total\"\nppc_floor = 1.5", "from 0 to 1"),
         ("objective = \"hits\"", "objective = \"ppc_total\"\nppc_least = \"1MiB\"", "only for objective"),
         ("objective = \"hits\"", "objective = \"ppc_literal\"\nppc_least = 0", "from 1 byte to"),
+        (
+            "objective = \"hits\"",
+            "objective = \"ppc_literal\"\nppc_least = \"4MiB\"",
+            "`host.ppc_least` are 12 MiB together (one 4 MiB + two 4 MiB + three 4 MiB), and [host] has `dram` = 10 MiB: 2 MiB too much",
+        ),
         ("objective = \"hits\"", "devices = \"floppy\"", "other devices are a table of their times"),
         ("objective = \"hits\"", "devices = { ssd_read_us = 1 }", "expected the name of devices"),
         (

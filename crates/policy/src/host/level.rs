@@ -34,15 +34,15 @@ impl HostSizer {
     }
 
     fn divide_level(&mut self, level: Level, is_disturbed: bool) -> Option<Division> {
-        let mut wanted = self.best(level, false);
+        let (mut wanted, _) = self.best(level, false);
         self.leave_spare(level, &mut wanted, false);
         for (vm, &wanted) in self.vms.iter_mut().zip(&wanted) {
             vm.wanted = vm.wanted.with(level, wanted);
         }
-        let mut new = self.best(level, true);
+        let (mut new, objective) = self.best(level, true);
         self.leave_spare(level, &mut new, true);
         let old: Vec<u32> = self.vms.iter().map(|vm| vm.target.of(level)).collect();
-        let reason = self.reason(level, is_disturbed, &old, &new)?;
+        let reason = self.reason(level, is_disturbed, &objective, &old, &new)?;
         let mut changes = Vec::new();
         for (at, (vm, (&from, &to))) in self.vms.iter_mut().zip(old.iter().zip(&new)).enumerate() {
             if from != to {
@@ -53,11 +53,18 @@ impl HostSizer {
                 vm.target = vm.target.with(level, to);
             }
         }
-        (!changes.is_empty()).then_some(Division { level, reason, changes })
+        (!changes.is_empty()).then_some(Division { level, reason, objective, changes })
     }
 
     /// Why the level should have the new shares, if it should.
-    fn reason(&self, level: Level, is_disturbed: bool, old: &[u32], new: &[u32]) -> Option<Reason> {
+    fn reason(
+        &self,
+        level: Level,
+        is_disturbed: bool,
+        objective: &Objective,
+        old: &[u32],
+        new: &[u32],
+    ) -> Option<Reason> {
         let sum: u64 = old.iter().copied().map(u64::from).sum();
         let breaks = |(vm, &blocks): (&super::Vm, &u32)| {
             blocks > vm.most(level, true) || blocks < vm.rule.least.of(level).min(vm.most(level, true))
@@ -66,9 +73,23 @@ impl HostSizer {
         if is_disturbed || has_to || self.is_left_short(level, sum, old, new) {
             return Some(Reason::Rules);
         }
-        let [before, after] = [old, new].map(|shares| self.value(level, shares));
+        if self.is_owed(level, objective, old, new) {
+            return Some(Reason::Kept);
+        }
+        let [before, after] = [old, new].map(|shares| self.value(level, objective, shares));
         let is_worth_it = after > before && after - before >= before.abs() * self.options.least_gain;
         is_worth_it.then_some(Reason::Gain { before, after })
+    }
+
+    /// Whether a VM has less than the objective keeps for it, by more than what is worth a move, and would have it: such a move may
+    /// gain nothing.
+    fn is_owed(&self, level: Level, objective: &Objective, old: &[u32], new: &[u32]) -> bool {
+        self.vms.iter().zip(old).zip(new).any(|((vm, &old), &new)| {
+            let Some(demand) = vm.demand(level) else { return false };
+            let bounds = (vm.rule.least.of(level), vm.most(level, true));
+            let kept = objective.least_blocks(&self.vm_demand(level, demand, vm.rule.weight, bounds));
+            f64::from(old) < kept as f64 * (1.0 - self.options.least_gain) && u64::from(new) >= kept
+        })
     }
 
     /// Whether a VM of which nothing is measured has less than its part while space is nobody's: there is no gain that tells.
@@ -80,16 +101,16 @@ impl HostSizer {
     }
 
     /// What shares are worth to the VMs whose demand is measured.
-    fn value(&self, level: Level, shares: &[u32]) -> f64 {
+    fn value(&self, level: Level, objective: &Objective, shares: &[u32]) -> f64 {
         let measured = self.vms.iter().zip(shares).filter_map(|(vm, &share)| {
             Some((self.vm_demand(level, vm.demand(level)?, vm.rule.weight, (0, u32::MAX)), u64::from(share)))
         });
         let (demands, sizes): (Vec<VmDemand>, Vec<u64>) = measured.unzip();
-        self.options.objective.value(&demands, &sizes)
+        objective.value(&demands, &sizes)
     }
 
-    /// The best shares of a level: those of VMs without a demand first, then the best of the rest.
-    fn best(&self, level: Level, as_served: bool) -> Vec<u32> {
+    /// The best shares of a level, and by which objective: those of VMs without a demand first, then the best of the rest.
+    fn best(&self, level: Level, as_served: bool) -> (Vec<u32>, Objective) {
         let is_unmeasured: Vec<bool> = self.vms.iter().map(|vm| vm.demand(level).is_none()).collect();
         let least: Vec<u32> = self.least(level, as_served);
         let mut shares = self.unmeasured_shares(level, &is_unmeasured, as_served);
@@ -104,14 +125,15 @@ impl HostSizer {
                 self.vm_demand(level, demand, vm.rule.weight, (least[at], vm.most(level, as_served)))
             })
             .collect();
-        // What an objective guarantees by itself may be more than there is.
-        let division = divide(&demands, capacity, self.options.objective)
-            .or_else(|_| divide(&demands, capacity, Objective::SumHitRatio))
+        // What an objective keeps for VMs may be more than there is.
+        let by = |objective| divide(&demands, capacity, objective).map(|division| (division, objective));
+        let (division, objective) = by(self.options.objective)
+            .or_else(|_| by(Objective::SumHitRatio))
             .expect("measured demands are well formed and their minimums are cut to what fits");
         for (at, blocks) in measured.into_iter().zip(division.sizes) {
             shares[at] = u32::try_from(blocks).unwrap_or(u32::MAX);
         }
-        shares
+        (shares, objective)
     }
 
     fn vm_demand(

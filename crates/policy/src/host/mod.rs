@@ -106,6 +106,8 @@ pub enum Reason {
         /// With the new ones.
         after: f64,
     },
+    /// A VM has less than what the objective keeps for each.
+    Kept,
     /// VMs came or went, or may have other shares than they had.
     Rules,
 }
@@ -134,6 +136,8 @@ pub struct Division {
     pub level: Level,
     /// Why.
     pub reason: Reason,
+    /// What it maximises: the host's objective, or the sum of hit ratios where what that keeps for VMs does not fit.
+    pub objective: Objective,
     /// The VMs whose shares change, in their order.
     pub changes: Vec<Change>,
 }

@@ -135,7 +135,7 @@ fn a_little_more_is_not_worth_it() {
     patient.divide(vec![dram(1_000, 60), dram(1_000, 50)]);
     assert_eq!(patient.divide(vec![dram(1_000, 50), dram(1_000, 60)]), []);
     let divided = patient.divide(vec![dram(1_000, 50), dram(1_000, 61)]);
-    let [Division { level: Level::Dram, reason: Reason::Gain { before, after }, changes }] = &divided[..]
+    let [Division { level: Level::Dram, reason: Reason::Gain { before, after }, changes, .. }] = &divided[..]
     else {
         panic!("{divided:?}")
     };
@@ -267,6 +267,38 @@ fn thinning_keeps_the_end_and_never_promises_more() {
 
 /// A VM's minimum, what it may have beyond, weight, reach, and what it could use and hit.
 type AnyVm = (u32, u32, u32, u32, Option<(u32, u64)>);
+
+/// Two VMs of which the second comes to ask for more than it has, and what an objective keeps for it.
+#[test]
+fn what_an_objective_keeps_for_a_vm_moves_shares_that_gain_nothing() {
+    let shares_by = |objective| {
+        let options = HostOptions { objective, ..HostOptions::default() };
+        let mut host = HostSizer::new(Quota::new(1_000, 0), options);
+        host.set_vms(rules(2));
+        host.divide(vec![dram(600, 90), dram(40, 90)]);
+        settle(&mut host);
+        let before = drams(&host);
+        let told = host.divide(vec![dram(600, 90), dram(1_200, 30)]);
+        settle(&mut host);
+        (before, drams(&host), told.first().map(|division| (division.reason, division.objective)))
+    };
+    // For each block the first one gains three times as much.
+    let floor = Objective::PpcTotal { floor: 0.5 };
+    let (before, after, told) = shares_by(floor);
+    assert!(before[1] < 500, "{before:?}");
+    assert!(after[0] >= 300 && after[1] >= 600, "half of its hits is kept for each: {after:?}");
+    assert_eq!(told, Some((Reason::Kept, floor)));
+    let least = Objective::PpcLiteral { min_blocks: 450 };
+    let (_, after, _) = shares_by(least);
+    assert!(after.iter().all(|&blocks| blocks >= 450), "{after:?}");
+    // What does not fit is divided as by hit ratios, and judged so.
+    let (_, by_ratios, _) = shares_by(Objective::SumHitRatio);
+    for objective in [Objective::PpcLiteral { min_blocks: 600 }, Objective::PpcTotal { floor: 1.0 }] {
+        let (_, after, told) = shares_by(objective);
+        assert_eq!(after, by_ratios, "{objective:?}");
+        assert!(told.is_none_or(|(_, by)| by == Objective::SumHitRatio), "{told:?}");
+    }
+}
 
 /// What may happen to a host between two intervals: VMs with limits and demands.
 fn vms() -> impl Strategy<Value = Vec<AnyVm>> {

@@ -93,6 +93,11 @@ impl Objective {
             .filter(|buffer| counts && buffer.saved_us > 0.0 && buffer.blocks <= demand.max_blocks)
     }
 
+    /// The smallest size that a VM gets under this objective, its own minimum among the reasons.
+    pub fn least_blocks(&self, demand: &VmDemand) -> u64 {
+        self.range(demand).0
+    }
+
     /// The smallest and the largest size that a VM may get.
     pub(super) fn range(&self, demand: &VmDemand) -> (u64, u64) {
         let buffer_blocks = self.buffer(demand).map_or(0, |buffer| buffer.blocks);

@@ -438,7 +438,21 @@ pub(super) fn share_out(host: &HostConfig, vms: &mut [VmConfig]) -> Result<(), F
             }
         }
     }
+    check_kept(host, vms)?;
     vms.iter().try_for_each(check_least)
+}
+
+/// That there is what the host's objective keeps for each VM that it divides for, as far as that is known before anything is measured.
+fn check_kept(host: &HostConfig, vms: &[VmConfig]) -> Result<(), Fault> {
+    let HostObjective::PpcLiteral { least_bytes } = host.objective else { return Ok(()) };
+    for level in Level::SIZED.into_iter().filter(|_| host.mode.measures()) {
+        let Some(&all_bytes) = host.bytes.get(level) else { continue };
+        let kept =
+            vms.iter().filter(|vm| vm.scheme().levels.contains(&level) && vm.settings.measures_demand());
+        let kept = kept.map(|vm| (vm, least_bytes.min(vm.bounds.most_bytes(level, host))));
+        check_sum("host.ppc_least", key(level), all_bytes, kept)?;
+    }
+    Ok(())
 }
 
 /// Parts of `rest_bytes` for the VMs without a named share: as their weights are, each within its minimum and maximum. More

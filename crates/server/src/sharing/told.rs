@@ -2,10 +2,11 @@
 
 use lode_policy::Quota;
 use lode_policy::host::{Change, Division, Reason};
+use lode_reuse::sizing::Objective;
 use lode_types::Level;
 
 use super::Sharing;
-use crate::config::{HostMode, HostObjective, Size};
+use crate::config::{HostMode, Size};
 use crate::events::{EventKind, Other, ShareChange};
 
 /// Shares of a level that a division tells one by one, the largest moves; the rest of many is a sum. A thousand VMs would have what
@@ -103,9 +104,15 @@ impl Sharing {
 
     /// Why a level is divided anew, in words.
     fn reason(&self, division: &Division) -> String {
-        match division.reason {
-            Reason::Gain { before, after } => gain(self.host.objective, [before, after], self.block_bytes),
+        let wished = self.host.objective.name();
+        let reason = match division.reason {
+            Reason::Gain { before, after } => gain(division.objective, [before, after], self.block_bytes),
+            Reason::Kept => format!("a VM had less than {wished} keeps for it"),
             Reason::Rules => "VMs, their limits or what there is changed".to_owned(),
+        };
+        match division.objective.name() {
+            name if name == wished => reason,
+            name => format!("{reason}, by {name}: what {wished} keeps for VMs does not fit"),
         }
     }
 
@@ -199,19 +206,19 @@ fn flows(moves: &[(usize, u32, u32)]) -> Vec<Flow> {
 }
 
 /// What a division gains by its objective, whose values are of blocks of this size.
-fn gain(objective: HostObjective, [before, after]: [f64; 2], block_bytes: u64) -> String {
+fn gain(objective: Objective, [before, after]: [f64; 2], block_bytes: u64) -> String {
     let per_gib = (1_u64 << 30) as f64 / block_bytes as f64;
     match objective {
-        HostObjective::SumHitRatio => format!("all VMs together {before:.3} to {after:.3}"),
-        HostObjective::Hits => format!("hits of all VMs together {before:.0} to {after:.0}"),
+        Objective::SumHitRatio => format!("all VMs together {before:.3} to {after:.3}"),
+        Objective::Hits => format!("hits of all VMs together {before:.0} to {after:.0}"),
         // It maximises what is less than nothing.
-        HostObjective::Latency => {
+        Objective::Latency { .. } => {
             format!("mean latencies of all VMs together {:.1} to {:.1} us", -before, -after)
         }
-        HostObjective::PpcTotal { .. } | HostObjective::PpcLiteral { .. } => {
+        Objective::PpcTotal { .. } | Objective::PpcLiteral { .. } => {
             format!("hit ratios for each GiB {:.3} to {:.3}", before * per_gib, after * per_gib)
         }
-        HostObjective::MaxMin => format!("the VM that is worst off {before:.3} to {after:.3}"),
+        Objective::MaxMin => format!("the VM that is worst off {before:.3} to {after:.3}"),
     }
 }
 
@@ -259,7 +266,11 @@ fn first_text(share: &ShareChange, first: &First) -> String {
         Entitled::Named { bytes } => format!("{} is named", Size(bytes)),
         Entitled::ByWeight { own, all } => format!("its weight is {own} of {all} together"),
     };
-    format!("+{to} {level} (0 to {to}), its first share: {entitled}, and {free} of {capacity} was free")
+    let came = match share.to_bytes {
+        0 => format!("no {level} to begin with"),
+        _ => format!("+{to} {level} (0 B to {to}), its first share"),
+    };
+    format!("{came}: {entitled}, and {free} of {capacity} was free")
 }
 
 #[cfg(test)]
@@ -293,11 +304,11 @@ mod tests {
         let first = |entitled| First { entitled, free_bytes: 24 << 20, capacity_bytes: 64 << 20 };
         assert_eq!(
             first_text(&share("ssd", 16 << 20), &first(Entitled::Named { bytes: 16 << 20 })),
-            "+16 MiB SSD (0 to 16 MiB), its first share: 16 MiB is named, and 24 MiB of 64 MiB was free"
+            "+16 MiB SSD (0 B to 16 MiB), its first share: 16 MiB is named, and 24 MiB of 64 MiB was free"
         );
         assert_eq!(
             first_text(&share("dram", 8 << 20), &first(Entitled::ByWeight { own: 0.5, all: 4.0 })),
-            "+8 MiB DRAM (0 to 8 MiB), its first share: its weight is 0.5 of 4 together, and 24 MiB of 64 MiB was free"
+            "+8 MiB DRAM (0 B to 8 MiB), its first share: its weight is 0.5 of 4 together, and 24 MiB of 64 MiB was free"
         );
     }
 
@@ -331,23 +342,23 @@ mod tests {
         };
         let said = |objective, values| gain(objective, values, 4096);
         assert_eq!(
-            text(&share, &said(HostObjective::SumHitRatio, [1.5, 1.608]), false),
+            text(&share, &said(Objective::SumHitRatio, [1.5, 1.608]), false),
             "+38 GiB SSD (2 GiB to 40 GiB): +11.2 % read hits expected (61.0 to 72.2 %); from vm03, -0.4 %; \
              all VMs together 1.500 to 1.608"
         );
         for (objective, values, words) in [
             (
-                HostObjective::Latency,
+                Objective::Latency { cache_us: 120.0, backing_us: 8000.0 },
                 [-9000.5, -7100.25],
                 "mean latencies of all VMs together 9000.5 to 7100.2 us",
             ),
-            (HostObjective::Hits, [1200.0, 1350.0], "hits of all VMs together 1200 to 1350"),
+            (Objective::Hits, [1200.0, 1350.0], "hits of all VMs together 1200 to 1350"),
             (
-                HostObjective::PpcTotal { floor: 0.9 },
+                Objective::PpcTotal { floor: 0.9 },
                 [0.5 / 262_144.0, 0.75 / 262_144.0],
                 "hit ratios for each GiB 0.500 to 0.750",
             ),
-            (HostObjective::MaxMin, [0.25, 0.3], "the VM that is worst off 0.250 to 0.300"),
+            (Objective::MaxMin, [0.25, 0.3], "the VM that is worst off 0.250 to 0.300"),
         ] {
             assert_eq!(said(objective, values), words);
         }
