@@ -86,7 +86,7 @@ pub(super) fn check_no_pair(ssd: RawSsd) -> Result<RawSsd, Fault> {
     if let Some(rated) = &ssd.written_tb {
         return Err(Fault::at(
             rated.span(),
-            "Key 'written_tb' is of [ssd]: only its writes are held to a limit",
+            "Key 'written_tb' is of [ssd]: what is written to a read SSD is not shown beside a rating",
         ));
     }
     let mirror = ssd.mirror.as_ref().map(Spanned::span);

@@ -555,7 +555,7 @@ impl Vm {
         }
     }
 
-    /// The largest share that it can be given under the scheme that another configuration has for it.
+    /// The largest share that it can be given under the scheme of another configuration: no less than before of what both use.
     ///
     /// # Errors
     /// When that needs a volume on the SSD and there is none.
@@ -573,7 +573,8 @@ impl Vm {
             None => self.started.share,
             Some(_) => Level::SIZED.into_iter().fold(self.started.share, |most, level| match level {
                 Level::Ssd if !self.started.has_volume => most.with(level, 0),
-                _ => most.with(level, blocks(new.reach_bytes(vm, level), block_bytes)),
+                _ => most
+                    .with(level, blocks(new.reach_bytes(vm, level), block_bytes).max(self.reach.of(level))),
             }),
         };
         Ok(most.map(|level, blocks| if levels.contains(&level) { blocks } else { 0 }))
