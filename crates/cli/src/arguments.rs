@@ -39,7 +39,13 @@ impl Daemon {
     pub fn control(&self) -> Result<PathBuf, CliError> {
         match (&self.socket, &self.config) {
             (Some(socket), _) => Ok(socket.clone()),
-            (None, Some(config)) => Ok(Config::load(config)?.control),
+            (None, Some(config)) => Ok(Config::load(config)
+                .map_err(|error| {
+                    let socket =
+                        "a daemon that runs is found without the file by --socket PATH, its `control` key";
+                    CliError::Failure(format!("{error}; {socket}"))
+                })?
+                .control),
             (None, None) => {
                 Err(CliError::Usage("Give the daemon's configuration file or --socket".to_owned()))
             }

@@ -12,7 +12,7 @@ use crate::amounts::show_count;
 use crate::arguments::Daemon;
 use crate::commands::device::lines;
 use crate::error::CliError;
-use crate::output::{number, table, write};
+use crate::output::{number, table, warn, write};
 use crate::results::{JsonArgs, is_to_standard_output};
 use crate::shares::{ChangeNow, Host, Sharing};
 use crate::watch::view::{cells, describe, titles};
@@ -64,8 +64,23 @@ impl StatusCommand {
 
     fn watch(&self, interval: Duration) -> Result<(), CliError> {
         let mut watch = Watch::new(self.daemon.control()?);
+        let (mut has_answered, mut is_away) = (false, false);
         loop {
-            let Look { title, wear, mut rates } = watch.next()?;
+            let shown = watch.next().and_then(|look| Ok((look, watch.new_events(MOST_EVENTS)?)));
+            let (Look { title, wear, mut rates }, events) = match shown {
+                Ok(shown) => shown,
+                // It may be started again.
+                Err(error) if has_answered => {
+                    if !is_away {
+                        warn(&format!("{error}; waiting for it"));
+                    }
+                    is_away = true;
+                    std::thread::sleep(interval);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            (has_answered, is_away) = (true, false);
             let wear = wear.map(|line| line + "\n").unwrap_or_default();
             if let Some(name) = &self.vm {
                 rates.retain(|vm| vm.name == *name);
@@ -81,8 +96,7 @@ impl StatusCommand {
                 column.set_padding((0, 1));
             }
             let details = rates.iter().filter(|_| self.vm.is_some()).flat_map(describe);
-            let lines: String =
-                details.chain(watch.new_events(MOST_EVENTS)?).map(|line| line + "\n").collect();
+            let lines: String = details.chain(events).map(|line| line + "\n").collect();
             write(&format!("{title}\n{wear}{table}\n{lines}\n"))?;
             std::thread::sleep(interval);
         }

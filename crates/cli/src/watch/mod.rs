@@ -7,7 +7,7 @@ mod wear;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use self::rates::{Rates, Snapshot, host_wear, rates};
+use self::rates::{Rates, Snapshot, host_wear, is_same_run, rates};
 use crate::commands::event_text;
 use crate::error::CliError;
 
@@ -77,9 +77,9 @@ impl Watch {
                 "The daemon's answer is not understood: {error}; is it of another version?"
             ))
         })?;
-        let before =
-            self.before.replace((now.clone(), at)).filter(|(before, _)| before.uptime_s <= now.uptime_s);
+        let before = self.before.replace((now.clone(), at));
         let before = before.map(|(before, asked)| (before, (at - asked).as_secs_f64()));
+        let before = before.filter(|(before, seconds)| is_same_run(before, *seconds, &now));
         let of = match &before {
             Some((_, seconds)) => format!("rates of the last {seconds:.1} s"),
             None => "rates since the start".to_owned(),

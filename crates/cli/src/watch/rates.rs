@@ -155,10 +155,15 @@ pub struct Kind {
     pub p99_us: Option<f64>,
 }
 
+/// Whether a daemon was not started anew in the time between two answers, which it has been up for longer by then. It says whole seconds.
+pub fn is_same_run(before: &Snapshot, seconds: f64, now: &Snapshot) -> bool {
+    now.uptime_s >= before.uptime_s && now.uptime_s as f64 + 1.5 >= before.uptime_s as f64 + seconds
+}
+
 /// The rates of all VMs between two answers, so many seconds apart; without an earlier one, or after a restart between them,
 /// since the daemon's start.
 pub fn rates(before: Option<(&Snapshot, f64)>, now: &Snapshot) -> Vec<Rates> {
-    let same_run = before.filter(|(before, _)| before.uptime_s <= now.uptime_s);
+    let same_run = before.filter(|(before, seconds)| is_same_run(before, *seconds, now));
     let seconds = same_run.map_or(now.uptime_s as f64, |(_, seconds)| seconds).max(1e-3);
     let earlier = same_run.map(|(before, _)| before.vms.iter().map(|vm| (vm.name.as_str(), vm)));
     let earlier: BTreeMap<&str, &Vm> = earlier.into_iter().flatten().collect();
