@@ -174,7 +174,7 @@ fn the_first_share_of_a_vm_that_comes_is_an_event() {
     });
     assert_eq!(shares[0]["share"], share);
     let text = shares[0]["text"].as_str().unwrap();
-    assert!(text.starts_with("+8 MiB SSD (0 to 8 MiB), its first share: 8 MiB is named, and "), "{text}");
+    assert!(text.starts_with("+8 MiB SSD (0 B to 8 MiB), its first share: 8 MiB is named, and "), "{text}");
     assert!(site.log().contains(&format!("VM vm3: {text}")), "the log has it as well");
     let status = daemon.status();
     let [blocks, block] = ["/quota/ssd_blocks", "/block_bytes"].map(|key| status["vms"][2].pointer(key));

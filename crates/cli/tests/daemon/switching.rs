@@ -39,17 +39,19 @@ fn wait_for_scheme(daemon: &Daemon<'_>, vm: usize, scheme: &str) {
 const SWITCH_EVERY: usize = 4;
 const SCHEMES: [&str; 6] = ["lru", "arc", "etica", "s3-fifo", "lirs", "sieve"];
 
-/// The share of the SSD that a VM is served with.
-fn share_in_force(daemon: &Daemon<'_>, vm: usize) -> u64 {
-    daemon.status()["vms"][vm]["quota"]["ssd_blocks"].as_u64().unwrap()
+/// The share of the SSD that the first VM is served with, in blocks, once it is the one that it is to have.
+fn settled_share(daemon: &Daemon<'_>) -> Option<u64> {
+    let vm = &daemon.status()["vms"][0];
+    let blocks = vm["quota"]["ssd_blocks"].as_u64().unwrap();
+    (vm["sharing"]["ssd"]["target_blocks"] == blocks).then_some(blocks)
 }
 
-/// Waits until a VM is served with another share, and returns it; none where that takes too long.
-fn next_share(daemon: &Daemon<'_>, vm: usize, old_blocks: u64, patience: Duration) -> Option<u64> {
-    let deadline = Instant::now() + patience;
+/// Waits until the first VM is served with another share than so far, the one asked for if one is; none where that takes too long.
+fn next_share(daemon: &Daemon<'_>, old_blocks: u64, asked: Option<u64>) -> Option<u64> {
+    let deadline = Instant::now() + Duration::from_secs(2);
+    let is_it = |&blocks: &u64| blocks != old_blocks && asked.is_none_or(|asked| blocks == asked);
     while Instant::now() < deadline {
-        let blocks = share_in_force(daemon, vm);
-        if blocks != old_blocks {
+        if let Some(blocks) = settled_share(daemon).filter(is_it) {
             return Some(blocks);
         }
         std::thread::sleep(Duration::from_millis(2));
@@ -57,14 +59,27 @@ fn next_share(daemon: &Daemon<'_>, vm: usize, old_blocks: u64, patience: Duratio
     None
 }
 
+/// What fio leaves alone: written before all changes, and read after them.
+const KEPT_FROM: u64 = 48 * MIB;
+const KEPT_BYTES: u64 = 12 * MIB;
+const KEPT_STEP: u64 = MIB;
+
+fn kept() -> impl Iterator<Item = (u64, Vec<u8>)> {
+    (KEPT_FROM..KEPT_FROM + KEPT_BYTES)
+        .step_by(KEPT_STEP as usize)
+        .map(|at| (at, pattern(at, 1 + at / KEPT_STEP, KEPT_STEP as usize)))
+}
+
 /// Has fio write and verify on the first VM until its share has changed so many times, and its scheme a fifth as often. `change`
-/// gives the command for a change.
+/// gives the command for a change, and returns the blocks that it asks for if it does.
 fn fio_verifies(
     site: &Site,
     daemon: &Daemon<'_>,
     changes: usize,
-    mut change: impl FnMut(usize, &mut Numbers),
+    mut change: impl FnMut(usize, &mut Numbers) -> Option<u64>,
 ) {
+    let mut client = daemon.client("vm1");
+    kept().for_each(|(at, bytes)| client.write(at, &bytes));
     let uri = format!("--uri={}", site.uri("vm1"));
     let is_done = AtomicBool::new(false);
     let (mut changed, mut asked) = (0, 0);
@@ -84,12 +99,12 @@ fn fio_verifies(
             runs
         });
         let mut random = Numbers(7);
-        let deadline = Instant::now() + 4 * PATIENCE;
-        let mut blocks = share_in_force(daemon, 0);
+        let deadline = Instant::now() + 10 * PATIENCE;
+        let mut blocks = settled_share(daemon).unwrap_or_default();
         while changed < changes && Instant::now() < deadline && !fio.is_finished() {
-            change(asked, &mut random);
+            let wanted = change(asked, &mut random);
             asked += 1;
-            if let Some(new) = next_share(daemon, 0, blocks, Duration::from_secs(2)) {
+            if let Some(new) = next_share(daemon, blocks, wanted) {
                 (blocks, changed) = (new, changed + 1);
             }
         }
@@ -97,6 +112,7 @@ fn fio_verifies(
         let runs = fio.join().unwrap();
         println!("{changed} of {asked} changes came into force during {runs} runs of fio");
     });
+    kept().for_each(|(at, bytes)| assert!(client.read(at, KEPT_STEP as u32) == bytes, "at byte {at}"));
     assert_eq!(changed, changes, "shares that came into force, of {asked} commands");
     let switches = daemon.status()["vms"][0]["gauges"]["scheme_switches"].as_u64().unwrap();
     assert!(switches >= changes as u64 / 5, "{switches} switches came about");
@@ -110,15 +126,17 @@ fn fio_verifies_through_share_changes_and_scheme_switches() {
     let site = site();
     let daemon = site.serve_up();
     fio_verifies(&site, &daemon, 100, |change, random| {
-        let ssd = format!("ssd={}MiB", 4 + random.below(40));
+        let mib = 4 + random.below(40);
+        let ssd = format!("ssd={mib}MiB");
         if change % SWITCH_EVERY > 0 {
             set(&site, &["vm1", &ssd]);
-            return;
+            return Some(mib << 8);
         }
         let scheme = SCHEMES[change / SWITCH_EVERY % SCHEMES.len()];
         let (dram, max) =
             if scheme == "etica" { ("dram=4MiB", "max.dram=8MiB") } else { ("dram=", "max.dram=") };
         set(&site, &["vm1", &format!("scheme={scheme}"), &ssd, dram, max]);
+        Some(mib << 8)
     });
     daemon.stop();
 }
@@ -157,6 +175,7 @@ fn fio_verifies_while_shares_follow_demands_and_schemes_switch() {
             set(&site, &["vm1", &format!("min.ssd={mine}MiB"), &format!("weight={}", 1 + random.below(9))]);
             set(&site, &["vm2", &format!("min.ssd={others}MiB")]);
         }
+        None
     });
     assert_eq!(daemon.status()["host"]["stopped"], false);
     daemon.stop();
@@ -196,6 +215,28 @@ fn a_scheme_that_comes_to_use_memory_gets_what_the_host_has() {
         }
         daemon.stop();
     }
+}
+
+/// What a VM was started with is there for it whatever schemes it had since.
+#[test]
+fn a_share_that_shrank_grows_again_after_a_switch() {
+    let site = Site::new();
+    let daemon = site.serve_up();
+    for scheme in ["scheme=arc", "scheme=lru"] {
+        for ssd in [("ssd=4MiB", 4 << 8), ("ssd=16MiB", 16 << 8)] {
+            set(&site, &["vm2", ssd.0]);
+            if ssd.1 == 4 << 8 {
+                set(&site, &["vm2", scheme]);
+                wait_for_scheme(&daemon, 1, &scheme["scheme=".len()..]);
+            }
+            let deadline = Instant::now() + PATIENCE;
+            while daemon.status()["vms"][1]["quota"]["ssd_blocks"] != ssd.1 {
+                assert!(Instant::now() < deadline, "{}", daemon.status()["vms"][1]["sharing"]);
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+    }
+    daemon.stop();
 }
 
 #[test]

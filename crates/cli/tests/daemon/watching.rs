@@ -39,10 +39,15 @@ fn a_watch_tells_rates_of_its_intervals() {
     let told = |lines: &[String]| lines[4..].iter().filter(|line| line.contains("weight")).count();
     let after: Vec<Vec<String>> = (0..3).map(|_| next()).collect();
     assert_eq!(after.iter().map(|lines| told(lines)).sum::<usize>(), 1, "{after:?}");
-    // The daemon's end is the watch's.
+    // It waits for a daemon that is started anew.
     drop(client);
     daemon.stop();
-    assert!(!watch.wait().unwrap().success());
+    let daemon = site.serve_up();
+    let again = next();
+    assert!(again[0].ends_with("rates since the start"), "{again:?}");
+    watch.kill().unwrap();
+    watch.wait().unwrap();
+    daemon.stop();
     assert!(lode_fails(&["status", &site.text("test.toml"), "--watch", "0"]).contains("--watch"));
 }
 

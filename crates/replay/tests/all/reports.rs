@@ -315,8 +315,8 @@ fn level_sizes_are_checked() {
 fn a_budget_that_cannot_be_met_is_told_with_the_least_possible() {
     // Half of the accesses go to eight blocks.
     let line = |at: u64| {
-        let block = if at % 2 == 0 { at % 16 } else { 16 + at };
-        format!("{} a {} {} 4096\n", at, if at % 3 == 0 { "write" } else { "read" }, block * 4096)
+        let block = if at.is_multiple_of(2) { at % 16 } else { 16 + at };
+        format!("{} a {} {} 4096\n", at, if at.is_multiple_of(3) { "write" } else { "read" }, block * 4096)
     };
     let iolog: String = (1..4000).map(line).collect();
     let warnings = |budget: &str| {
