@@ -275,6 +275,7 @@ impl Control {
             let is_ready = ready.next() == Some(&true);
             let mut step = if is_ready { session.advance(now) } else { SessionStep::Wait };
             if let SessionStep::Ask(request) = step {
+                tracing::debug!("Asked over the control socket: {request:?}");
                 if let ControlRequest::Stop { drain } = request {
                     session.answer(&serde_json::json!({ "stopping": true }));
                     stop = true;

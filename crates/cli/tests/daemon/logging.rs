@@ -70,6 +70,29 @@ fn a_flood_of_clients_does_not_flood_the_log() {
 }
 
 #[test]
+fn what_is_asked_measured_and_moved_is_told_in_detail() {
+    let site = Site::new();
+    site.configure("[host]\nmode = \"auto\"\ninterval = \"1h\"\nssd = \"48MiB\"");
+    let path = site.path("test.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace("ssd = \"16MiB\"\n", "").replace("ssd = \"32MiB\"\n", "")).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lode"));
+    command.args(["serve", &site.text("test.toml")]).env("RUST_LOG", "debug");
+    let daemon = site.spawn_up(command);
+    let mut client = daemon.client("vm1");
+    for _ in 0..2 {
+        (0..64).for_each(|at| drop(client.read(at << 12, 4096)));
+    }
+    lode_ok(&["divide", &site.text("test.toml"), "--wait"]);
+    wait_for(&site, &["DEBUG", "Asked over the control socket: Divide"]);
+    wait_for(&site, &["DEBUG", "VM vm1: could have used ", " of the dram level", "with 128 block accesses"]);
+    lode_ok(&["vm", "set", &site.text("test.toml"), "vm2", "min.ssd=30MiB"]);
+    wait_for(&site, &["DEBUG", "VM vm2: 0 B of DRAM and 30 MiB of the SSD from now on"]);
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
 fn drains_are_told_from_their_begin_to_their_end() {
     let site = Site::new();
     let daemon = site.serve_up();

@@ -241,9 +241,7 @@ impl Sharing {
             demands.push(demand);
         }
         let divisions = self.sizer.divide(demands);
-        for division in divisions {
-            self.tell(&division);
-        }
+        self.tell_interval(&divisions);
         Ok(())
     }
 
@@ -275,6 +273,7 @@ impl Sharing {
 
     /// Sends shares to the shards; returns what every VM holds then.
     fn send(&self, host: &Host, shares: &[(usize, Quota)]) -> Result<Vec<Quota>, String> {
+        self.tell_step(shares);
         let shards = host.shards.len();
         let mut held = host.ask_volumes(|shard, answer| {
             let numbered = shares.iter().map(|&(vm, share)| (&self.vms[vm], share));

@@ -42,6 +42,37 @@ enum Entitled {
 }
 
 impl Sharing {
+    /// Tells of an interval that ended: of its divisions, and to a log with more detail what every VM could have used.
+    pub(super) fn tell_interval(&self, divisions: &[Division]) {
+        for (at, vm) in self.vms.iter().enumerate() {
+            for level in Level::SIZED {
+                let view = self.sizer.view(at, level);
+                let Some(demand) = view.demand else { continue };
+                let [demand, share, target] =
+                    [demand, view.share, view.target].map(|blocks| self.size(blocks));
+                tracing::debug!(
+                    "VM {}: could have used {demand} of the {} level in the interval that ended, with {} block accesses; has {share}, is to \
+                     have {target}",
+                    vm.name,
+                    level.name(),
+                    view.accesses
+                );
+            }
+        }
+        if divisions.is_empty() {
+            tracing::debug!("Shares stay as they are: no other division is worth a move");
+        }
+        divisions.iter().for_each(|division| self.tell(division));
+    }
+
+    /// Tells a log with more detail of shares that come into force.
+    pub(super) fn tell_step(&self, shares: &[(usize, Quota)]) {
+        for (vm, share) in shares {
+            let [dram, ssd] = [share.dram_blocks, share.ssd_blocks].map(|blocks| self.size(blocks));
+            tracing::debug!("VM {}: {dram} of DRAM and {ssd} of the SSD from now on", self.vms[*vm].name);
+        }
+    }
+
     /// Tells of a division: to the log, and as an event for each VM.
     pub(super) fn tell(&self, division: &Division) {
         let advises = self.host.mode == HostMode::Advise;
