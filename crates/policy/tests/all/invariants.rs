@@ -97,7 +97,7 @@ fn check_case(
     if let Some(demands) = driver.scheme.sizing().map(|sizing| sizing.demand(Points::All)) {
         for demand in demands {
             let last = demand.curve.last().map_or((0, 0), |point| (point.size_blocks, point.hits));
-            prop_assert_eq!(last.0, u64::from(demand.blocks));
+            prop_assert_eq!(last.0, u64::from(demand.blocks) + u64::from(demand.trial_blocks));
             prop_assert!(last.1 <= demand.accesses);
         }
     }
