@@ -39,7 +39,7 @@ pub use profile::{Catalogue, Figure, MAX_PROFILE_BYTES};
 pub use raid::Raid;
 pub use reliability::{unreliability, unreliability_hybrid, unreliability_pair};
 pub use service::{BackingTimes, Command, ServiceTimes};
-pub use ssd::{Ssd, SsdRating};
+pub use ssd::{RATED_TB_BYTES, Ssd, SsdRating};
 
 /// Bytes of one GB in prices, capacities and endurance ratings, where vendors count in powers of ten.
 pub const GB_BYTES: f64 = 1e9;

@@ -9,6 +9,9 @@ use crate::profile::figure::{self, Figure, Figures};
 use crate::service::{ns_of, transfer_us};
 use crate::time::{DAYS_PER_YEAR, SECONDS_PER_DAY};
 
+/// Bytes of one TB in ratings, where vendors count in powers of ten.
+pub const RATED_TB_BYTES: f64 = 1e12;
+
 /// Bytes to which `read_us` and `write_us` refer; larger blocks take the transfer of the rest longer.
 const LATENCY_BYTES: u64 = 4096;
 

@@ -1,9 +1,10 @@
 //! Whether what was written to the SSD is within the budgets of a run. It must not know how schemes keep to them.
 
+use lode_hardware::time::{SECOND_NS, SECONDS_PER_DAY};
 use lode_policy::{Settings, WriteBudget};
 use lode_types::BlockSize;
 
-const NS_PER_DAY: f64 = 86_400e9;
+const NS_PER_DAY: f64 = SECONDS_PER_DAY * SECOND_NS;
 /// So much more than allowed is within what a governor may be late by.
 const MOST_OVER: f64 = 1.02;
 
@@ -29,8 +30,8 @@ pub(crate) fn budget_warning(settings: &Settings, block: BlockSize, run: &Writte
         };
         (run.ssd_blocks as f64 > allowed * MOST_OVER).then(|| {
             format!(
-                "`{key}` is not met: it allows {} to be written to the SSD over these traces, and {} were, before the price was high enough; the \
-                 least possible is nothing, without a share of the SSD",
+                "`{key}` is not met: it allows {} to be written to the SSD over these traces, and {} were; the least \
+                 possible is nothing, without a share of the SSD",
                 blocks_text(allowed),
                 blocks_text(run.ssd_blocks as f64)
             )

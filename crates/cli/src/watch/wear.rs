@@ -1,11 +1,10 @@
 //! What the cache SSD takes a day, beside what it may take. It must not know where either comes from.
 
+use lode_hardware::RATED_TB_BYTES;
 use lode_hardware::time::DAYS_PER_YEAR;
 
 use crate::amounts::{show_life, show_size};
 
-/// Bytes of one TB in ratings, where vendors count in powers of ten.
-const TB: f64 = 1e12;
 /// Longer lives are not told apart.
 const MOST_YEARS: f64 = 100.0;
 
@@ -33,7 +32,7 @@ impl Wear {
             text += &format!(" of {}/day", show_size(budget));
         }
         if let Some(rated) = self.rated_bytes {
-            let tb = (rated as f64 / TB * 1e3).round() / 1e3;
+            let tb = (rated as f64 / RATED_TB_BYTES * 1e3).round() / 1e3;
             text += &format!("; {tb} TB rated last {}", life(rated as f64 / self.bytes_per_day));
         }
         text

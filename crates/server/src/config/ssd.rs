@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use lode_format::CacheId;
+use lode_hardware::RATED_TB_BYTES;
 use lode_types::BlockSize;
 use serde::Deserialize;
 use toml::Spanned;
@@ -11,8 +12,6 @@ use toml::Spanned;
 use super::raw::Fault;
 use super::{DEFAULT_RESILVER_BYTES, DEFAULT_SSD_TIMEOUT, MAX_SSD_TIMEOUT, Period, Size, SsdConfig};
 
-/// Bytes of one TB in ratings, where vendors count in powers of ten.
-const TB: f64 = 1e12;
 /// Ratings that an SSD may have.
 const RATED_TB: RangeInclusive<f64> = 0.001..=1e6;
 
@@ -70,7 +69,7 @@ pub(super) fn check(ssd: RawSsd) -> Result<SsdConfig, Fault> {
 /// A rating as vendors give it, in TB of 10^12 bytes.
 fn rated_bytes(tb: Spanned<f64>) -> Result<u64, Fault> {
     match *tb.get_ref() {
-        rated if RATED_TB.contains(&rated) => Ok((rated * TB) as u64),
+        rated if RATED_TB.contains(&rated) => Ok((rated * RATED_TB_BYTES) as u64),
         _ => {
             let [least, most] = [RATED_TB.start(), RATED_TB.end()];
             let message = format!(
