@@ -106,12 +106,11 @@ impl Measure for EffectiveSpace {
         let mut curve = if blocks == 0 { Vec::new() } else { vec![point(blocks, hits)] };
         // Nobody can come back to what lies beyond the share. A host that divides by demands finds out a chunk at a time, of which
         // as much is expected as of what is in use; without a share, all.
+        let missed = accesses.saturating_sub(hits);
         let beyond = match blocks {
-            0 if share_blocks == 0 => accesses,
+            0 if share_blocks == 0 => missed,
             0 => 0,
-            blocks => {
-                (hits * u64::from(self.chunk_blocks) / u64::from(blocks)).min(accesses.saturating_sub(hits))
-            }
+            blocks => (hits * u64::from(self.chunk_blocks) / u64::from(blocks)).min(missed),
         };
         let trial_blocks = if beyond > 0 { self.chunk_blocks } else { 0 };
         if trial_blocks > 0 {

@@ -138,6 +138,20 @@ fn a_read_only_cache_holds_nothing_dirty() {
     assert!(driver.residents(Level::Ssd)[&1], "write-back again");
 }
 
+/// What hit before the share was taken away is not to be had a second time.
+#[test]
+fn a_share_that_is_taken_away_promises_no_more_hits_than_accesses() {
+    let settings = settings("s-cave-like", &[]);
+    let mut driver = Driver::new(&settings, PHYSICAL, PHYSICAL);
+    for _ in 0..3 {
+        driver.step(Step::Read(1));
+        driver.step(Step::EndRequest);
+    }
+    driver.step(Step::Resize(Quota::default()));
+    let [_, ssd] = driver.scheme.sizing().unwrap().demand(Points::All);
+    assert_eq!((ssd.accesses, ssd.curve.last().unwrap().hits), (3, 3));
+}
+
 /// VMs on one host.
 struct Host {
     vms: Vec<(AnyScheme, NullSink)>,

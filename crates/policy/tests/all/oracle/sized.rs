@@ -208,7 +208,7 @@ impl PlainSized {
                 let in_use = hit.len() as u64;
                 // As good as what is in use, block by block; of a VM without a share nothing is known.
                 let beyond = match in_use {
-                    0 if self.level.replacement.level.blocks == 0 => accesses,
+                    0 if self.level.replacement.level.blocks == 0 => accesses - hits,
                     0 => 0,
                     _ => (hits * u64::from(chunk_blocks) / in_use).min(accesses - hits),
                 };
