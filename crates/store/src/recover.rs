@@ -108,14 +108,27 @@ pub(crate) fn recover(
         return Err(impossible());
     }
     let kept = source.buffered.last().map_or(0, |record| record.version);
-    let mut replay =
-        Replay { device, source, durable, kept, superseded: HashMap::new(), unreadable: HashSet::new() };
+    let mut replay = Replay {
+        device,
+        source,
+        durable,
+        kept,
+        superseded: HashMap::new(),
+        missing: HashMap::new(),
+        unreadable: HashSet::new(),
+    };
     replay.check_tentative(&mut tables);
     for record in &records {
         replay.apply(&mut tables, record)?;
     }
-    let Replay { superseded, unreadable, .. } = replay;
+    let Replay { superseded, missing, unreadable, .. } = replay;
     tables.keep_newest(&superseded);
+    if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
+        tables.forget(|_, entry| {
+            entry.state == EntryState::Clean
+                && missing.get(&entry.block).is_some_and(|&version| entry.version < version)
+        });
+    }
     let stays = |&&(place, version): &&(u32, u64)| tables.entry(place).version == version;
     let unreadable = unreadable.iter().filter(stays).count() as u64;
     Ok(Recovered { found: tables, version, durable, buffered, unreadable })
@@ -315,6 +328,9 @@ struct Replay<'a> {
     kept: u64,
     /// Versions at which older entries of a block stopped counting.
     superseded: HashMap<u64, u64>,
+    /// Versions of dirty copies that seem never to have been written. If they were, and were damaged, writes to the backing disk
+    /// relied on them, so that it may be newer than a clean copy from before them.
+    missing: HashMap<u64, u64>,
     /// Dirty entries that stay because their bytes could not be read: places and versions.
     unreadable: HashSet<(u32, u64)>,
 }
@@ -342,6 +358,9 @@ impl Replay<'_> {
         let tentative: Vec<(u32, TableEntry)> = tables.beyond_stamps().filter(is_tentative).collect();
         for (place, entry) in tentative {
             if !self.is_there(place, &entry) {
+                if entry.state == EntryState::Dirty {
+                    note_latest(&mut self.missing, entry.block, entry.version);
+                }
                 tables.set(place, TableEntry::default());
             }
         }
@@ -367,15 +386,21 @@ impl Replay<'_> {
         // have found that they are not: then the table knows of the record and does not speak of it, and what is older
         // stays.
         let counts = state != EntryState::Dirty || record.version <= self.durable || (!known && is_there);
-        if counts && !planted("superseded-copy-counts") {
-            let at = self.superseded.entry(record.block).or_default();
-            *at = record.version.max(*at);
+        if !counts {
+            note_latest(&mut self.missing, record.block, record.version);
+        } else if !planted("superseded-copy-counts") {
+            note_latest(&mut self.superseded, record.block, record.version);
         }
         if is_there && !known && record.version > tables.entry(place).version {
             tables.set(place, if state == EntryState::Free { TableEntry::default() } else { entry });
         }
         Ok(())
     }
+}
+
+fn note_latest(versions: &mut HashMap<u64, u64>, block: u64, version: u64) {
+    let at = versions.entry(block).or_default();
+    *at = version.max(*at);
 }
 
 /// Reads a place, and compares what is there with what the entry says.

@@ -43,7 +43,8 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// What is known of this SSD. After a power cut, or a kill that no power cut follows.
+    /// What is known of this SSD. After a power cut, or a kill that no power cut follows, and after pages have rotted: one of them may be the
+    /// only one that calls something durable.
     pub(crate) fn of(ssd: &mut SimDisk) -> Known {
         Known::read(ssd).unwrap_or(Known::Nothing)
     }

@@ -135,6 +135,8 @@ impl Guest {
         self.crash(world, crash, disk_failed || then_power);
         self.check_order(world, None).map_err(|error| format!("after {crash:?}: {error}"))?;
         self.lose_ssd(plan, world, rng, then_power)?;
+        // Where the power fails later, the copy that does not rot may be volatile still.
+        self.tally.rotten += world.rot(if then_power { 0 } else { plan.rot });
         let known = Guest::known_durable(plan, crash, then_power, &mut world.ssd);
         let lost = std::mem::take(&mut world.lost);
         self.doubt(lost.iter().filter(|lost| known.is_doubtful(lost.at)), world.block_bytes());
@@ -142,8 +144,6 @@ impl Guest {
         if plan.member_losses > 0 {
             self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));
         }
-        // Where the power fails later, the copy that does not rot may be volatile still.
-        self.tally.rotten += world.rot(if then_power { 0 } else { plan.rot });
         let next = plan.machine(round + 1);
         for _ in 0..failed_starts {
             world.ssd.fail_after = Some(rng.below(MOST_WRITES_OF_A_START));

@@ -104,13 +104,11 @@ impl Host<'_> {
         let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
         self.crash(crash, then_power);
+        // Where the power fails later, the copy that does not rot may be volatile still.
+        let rot = if then_power { 0 } else { first.rot };
+        self.with(0, |_, volume, _| volume.guest.tally.rotten += volume.world.rot(rot));
         let known = self.doubt(first, crash, then_power);
-        self.with(0, |plan, volume, _| {
-            volume.world.damage_known(plan.flips, &known);
-            // Where the power fails later, the copy that does not rot may be volatile still.
-            let chance = if then_power { 0 } else { plan.rot };
-            volume.guest.tally.rotten += volume.world.rot(chance);
-        });
+        self.with(0, |plan, volume, _| volume.world.damage_known(plan.flips, &known));
         for _ in 0..failed_starts {
             self.ssd.fail_after = Some(self.rng.below(MOST_WRITES_OF_A_START));
             let started = self.start(round + 1);

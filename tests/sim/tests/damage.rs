@@ -1,7 +1,7 @@
 //! Guarantee 5 of `docs/design.md`: damaged bytes of data on the SSD are never returned, nor older ones in
 //! their place.
 
-use lode_engine::GuestError;
+use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_format::{CacheId, JournalPage, PAGE_BYTES};
 use lode_policy::Quota;
 use lode_sim::scenario::{
@@ -143,6 +143,31 @@ fn g5_a_page_behind_a_missing_one_says_what_is_durable() {
     world.restart(machine).unwrap();
     assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Err(GuestError::Io));
     assert_eq!(read(&mut world, 6 * BLOCK, BLOCK), Ok(vec![0; BLOCK as usize]));
+}
+
+/// A dirty block of the last commit before a crash looks unwritten once it is damaged. What was written past it meanwhile relied on it,
+/// so that a clean copy from before it may be older than the backing disk.
+#[test]
+fn g5_a_clean_copy_does_not_outlive_a_dirty_one_that_is_missing() {
+    let machine = Machine { kept_records: 0, ..one_level("wb") };
+    for steps in 0..20 {
+        let mut world = World::new(machine.clone(), steps).unwrap();
+        assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Ok(vec![0; BLOCK as usize]));
+        world.settle();
+        restart(&mut world, false, &machine);
+        write(&mut world, 5 * BLOCK, BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.set_writes_around(true);
+        let op = GuestOp::write(5 * BLOCK, Buf::copy_of(&pattern(2, BLOCK as usize)), false);
+        world.submit(GuestRequest { token: 1, op, now_ns: 0 });
+        (0..steps).for_each(|_| drop(world.step()));
+        world.go_down(true);
+        assert_eq!(damage(&mut world, 1), 1);
+        world.restart(machine.clone()).unwrap();
+        let mut on_disk = vec![0; BLOCK as usize];
+        world.backing.peek(5 * BLOCK, &mut on_disk);
+        assert_eq!(read(&mut world, 5 * BLOCK, BLOCK), Ok(on_disk), "after {steps} steps");
+    }
 }
 
 /// Numbers and places of the journal's pages, in ascending order.

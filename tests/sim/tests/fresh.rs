@@ -134,6 +134,15 @@ fn g4_a_directory_is_never_pages_of_two_runs() {
     attack(1783257789257239344, Crash::Any, Changing::Anything).unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// Hosts that once showed a fault: a dirty block that was damaged before it was known to be durable looked unwritten, and a clean copy from
+/// before it, older than the backing disk, was read until it left the cache.
+#[test]
+fn seeds_with_damage_that_once_failed() {
+    for seed in [1801308264507581242, 1801427011883617025] {
+        attack_damaged(seed, Crash::Power).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 /// Pairs that once showed a fault: a label that was not brought up to the newest one, so that its SSD was not believed alone; a
 /// start that went on with what only an SSD that was dropped meanwhile had.
 #[test]
