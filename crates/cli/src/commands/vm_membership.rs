@@ -80,7 +80,9 @@ impl Add {
             let (key, value) = pair.split_once('=').ok_or_else(|| {
                 CliError::Usage(format!("'{pair}' is not KEY=VALUE; write for example ssd=64GiB"))
             })?;
-            Ok((key.trim().to_owned(), value.trim().to_owned()))
+            let (key, value) = (key.trim(), value.trim());
+            let value = if PATHS.contains(&key) { from_here(value)? } else { value.to_owned() };
+            Ok((key.to_owned(), value))
         };
         let pairs = pairs.iter().map(pair).collect::<Result<Vec<_>, CliError>>()?;
         tell(&lode_server::add_vm(&daemon.control()?, vm, &pairs, self.save)?, |file| {
@@ -111,6 +113,16 @@ impl Rename {
         };
         tell(&lode_server::rename_vm(&daemon.control()?, vm, to)?, unsaved)
     }
+}
+
+/// Keys whose values are paths that may begin in the folder in which the command runs. The daemon's folder is another one.
+const PATHS: [&str; 2] = ["backing", "backing.path"];
+
+fn from_here(path: &str) -> Result<String, CliError> {
+    let absolute = std::path::absolute(path).map_err(|error| {
+        CliError::Usage(format!("'{path}' cannot be a path: {error}; write an absolute one"))
+    })?;
+    Ok(absolute.to_string_lossy().into_owned())
 }
 
 fn usage(what: &str) -> CliError {

@@ -223,6 +223,25 @@ fn a_relative_folder_is_refused() {
     assert!(said.contains("test.toml:1") && said.contains("shm_dir") && said.contains("absolute"), "{said}");
 }
 
+/// Whoever adds a VM means a disk in the folder of the command, and not in that of the daemon now, or after a restart.
+#[test]
+fn a_relative_backing_disk_is_that_of_the_command() {
+    let site = Site::new();
+    let daemon = site.serve_up();
+    fs::File::create(site.path("vm3.img")).unwrap().set_len(8 * MIB).unwrap();
+    let listen = format!("listen=unix:{}", site.text("vm3.sock"));
+    let words =
+        ["vm", "add", "test.toml", "vm3", "backing=vm3.img", &listen, "ssd=4MiB", "scheme=lru", "--save"];
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_lode")).args(words).current_dir(site.path("")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    daemon.client("vm3").write(0, &[3; 4096]);
+    daemon.stop();
+    let config = fs::read_to_string(site.path("test.toml")).unwrap();
+    assert!(config.contains(&site.text("vm3.img")), "{config}");
+    site.serve_up().stop();
+}
+
 /// A daemon that finds itself on another boot of the host, as it says in `/proc`; `None` where that cannot be made up.
 fn serve_on_another_boot(site: &Site) -> Option<Daemon<'_>> {
     const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
