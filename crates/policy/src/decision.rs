@@ -22,6 +22,10 @@ pub struct Decision {
     pub from_latency_us: Option<f64>,
     /// Time of a request with the latter, in microseconds.
     pub to_latency_us: Option<f64>,
+    /// Time of the disk for a request with the former, whoever waited for it, in microseconds.
+    pub from_disk_us: Option<f64>,
+    /// Time of the disk for a request with the latter, in microseconds.
+    pub to_disk_us: Option<f64>,
     /// Blocks written to the SSD for a request with the former.
     pub from_ssd_writes: Option<f64>,
     /// Blocks written to the SSD for a request with the latter.

@@ -284,14 +284,15 @@ fn show_times(count: u64) -> String {
 }
 
 fn decision_text(decision: &Decision) -> String {
-    let Decision { block_accesses, from, to, from_latency_us, to_latency_us, from_ssd_writes, to_ssd_writes } =
-        decision;
+    let Decision { block_accesses, from, to, .. } = decision;
     let mut text = format!("  after {block_accesses} block accesses {to} instead of {from}: ");
-    match (from_latency_us.zip(*to_latency_us), from_ssd_writes.zip(*to_ssd_writes)) {
-        (Some((from_us, to_us)), Some((from_writes, to_writes))) => {
+    let latency = decision.from_latency_us.zip(decision.to_latency_us);
+    let disk = decision.from_disk_us.zip(decision.to_disk_us);
+    match (latency, disk, decision.from_ssd_writes.zip(decision.to_ssd_writes)) {
+        (Some((from_us, to_us)), Some((from_disk_us, to_disk_us)), Some((from_writes, to_writes))) => {
             text += &format!(
-                "{to_us:.0} us a request instead of {from_us:.0}, SSD writes {to_writes:.2} instead of {from_writes:.2}, by \
-                 their shadows\n"
+                "{to_us:.0} us a request instead of {from_us:.0}, {to_disk_us:.0} us of the disk's time instead of \
+                 {from_disk_us:.0}, SSD writes {to_writes:.2} instead of {from_writes:.2}, by their shadows\n"
             );
         }
         _ => text += "it can hold to the budget of SSD writes\n",

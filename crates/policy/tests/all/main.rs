@@ -1,5 +1,6 @@
 //! Schemes, sizer and counters against slow, obvious oracles.
 
+mod auto;
 mod belady;
 mod benefit_density;
 mod counters;

@@ -1,5 +1,6 @@
-//! What a shadow's decisions cost: the time of each request, by itself, on devices that take as long as the settings say. As a
-//! replay reckons it: a request takes as long as its slowest block, and what happens in the background takes nobody's time.
+//! What a shadow's decisions cost: the time of each request, by itself, on devices that take as long as the settings say; the disk's
+//! time, whoever waits for it; and blocks written to the SSD. As a replay reckons it: a request takes as long as its slowest block,
+//! and what happens in the background takes nobody's time but the disk's.
 //!
 //! It must not know which scheme decides.
 
@@ -28,11 +29,14 @@ pub(super) struct Cost {
     /// The block that effects belong to, and the one behind the disk's last command.
     block: BlockNo,
     disk_next: Option<BlockNo>,
+    /// The one behind the last that was written back.
+    written_back_next: Option<BlockNo>,
     /// Until the rest of a partial write is there, and the slowest block of the request so far.
     merge_us: f64,
     request_us: f64,
     /// Of all requests since it was asked last.
     sum_us: f64,
+    disk_sum_us: f64,
     ssd_writes: u64,
 }
 
@@ -46,19 +50,39 @@ impl Cost {
             disk_write_us: settings.number("disk_write_us"),
             sequential_us: settings.number("disk_sequential_us"),
         };
-        Cost { times, block: 0, disk_next: None, merge_us: 0.0, request_us: 0.0, sum_us: 0.0, ssd_writes: 0 }
+        Cost {
+            times,
+            block: 0,
+            disk_next: None,
+            written_back_next: None,
+            merge_us: 0.0,
+            request_us: 0.0,
+            sum_us: 0.0,
+            disk_sum_us: 0.0,
+            ssd_writes: 0,
+        }
     }
 
     /// What requests took since the last time.
     pub(super) fn take(&mut self) -> Spent {
         let ssd_writes = std::mem::take(&mut self.ssd_writes) as f64;
-        Spent { us: std::mem::take(&mut self.sum_us), ssd_writes }
+        let (us, disk_us) = (std::mem::take(&mut self.sum_us), std::mem::take(&mut self.disk_sum_us));
+        Spent { us, disk_us, ssd_writes }
     }
 
     fn disk_us(&mut self, random_us: f64) -> f64 {
         let is_next = self.disk_next == Some(self.block);
         self.disk_next = self.block.checked_add(1);
-        if is_next { self.times.sequential_us } else { random_us }
+        let us = if is_next { self.times.sequential_us } else { random_us };
+        self.disk_sum_us += us;
+        us
+    }
+
+    /// Nobody waits for it, and it does not move the head from where requests find it: what is written back goes out in runs of its own.
+    fn writes_back(&mut self, block: BlockNo) {
+        let is_next = self.written_back_next == Some(block);
+        self.written_back_next = block.checked_add(1);
+        self.disk_sum_us += if is_next { self.times.sequential_us } else { self.times.disk_write_us };
     }
 
     fn level_us(&self, level: Level) -> f64 {
@@ -107,11 +131,8 @@ impl Sink for Cost {
             Effect::Fill { level: Level::Ssd, .. } | Effect::Copy { to: Level::Ssd, .. } => {
                 self.ssd_writes += 1
             }
-            Effect::Fill { .. }
-            | Effect::Copy { .. }
-            | Effect::Invalidate { .. }
-            | Effect::Evict { .. }
-            | Effect::Clean { .. } => {}
+            Effect::Evict { block, dirty: true, .. } | Effect::Clean { block, .. } => self.writes_back(block),
+            Effect::Fill { .. } | Effect::Copy { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } => {}
         }
     }
 }

@@ -53,9 +53,15 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo::number("set_cost_percent", "10", 0.0, 1e6)
         .about("as switch_cost_percent, for other settings of the scheme that decides")
         .source("ours: they take effect at once"),
+    SettingInfo::number("latency_weight", "1", 0.0, 1e6)
+        .about("what counts for each microsecond that a request takes")
+        .source("ours: latency alone"),
     SettingInfo::number("ssd_write_weight_us", "0", 0.0, 1e6)
         .about("what counts for each block written to the SSD beside the latency, in microseconds of a request")
         .source("ours: latency alone"),
+    SettingInfo::number("disk_weight", "0", 0.0, 1e6)
+        .about("what counts for each microsecond of the disk's time, whoever waits for it: misses, writes and what is written back")
+        .source("ours: latency alone; Baleen: disk-head time"),
 ];
 
 /// What is registered of the scheme.
@@ -166,8 +172,9 @@ impl Auto {
     #[inline(never)]
     fn look(&mut self) {
         let Some(costs) = self.trial.look() else { return };
-        let weight_us = self.settings.number("ssd_write_weight_us");
-        let cost = |spent: Spent| spent.us + spent.ssd_writes * weight_us;
+        let [latency, write_us, disk] =
+            ["latency_weight", "ssd_write_weight_us", "disk_weight"].map(|key| self.settings.number(key));
+        let cost = |spent: Spent| spent.us * latency + spent.ssd_writes * write_us + spent.disk_us * disk;
         // Without a shadow of its own it is on its way out.
         let (Some(own), Some(own_mean)) = (costs.new[self.chosen], costs.mean[self.chosen]) else { return };
         let (own, own_mean) = (cost(own), cost(own_mean));
@@ -203,6 +210,8 @@ impl Auto {
             to: to.to_string(),
             from_latency_us: own.map(|own| own.us),
             to_latency_us: new.map(|new| new.us),
+            from_disk_us: own.map(|own| own.disk_us),
+            to_disk_us: new.map(|new| new.disk_us),
             from_ssd_writes: own.map(|own| own.ssd_writes),
             to_ssd_writes: new.map(|new| new.ssd_writes),
         });

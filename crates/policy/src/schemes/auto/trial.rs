@@ -41,19 +41,25 @@ struct Shadow {
 /// What requests took with a candidate: together, or each on average.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spent {
-    /// Time of requests.
+    /// Time of requests, each by itself.
     pub(super) us: f64,
+    /// Time of the disk, whoever waits for it.
+    pub(super) disk_us: f64,
     /// Blocks written to the SSD.
     pub(super) ssd_writes: f64,
 }
 
 impl Spent {
     fn times(self, factor: f64) -> Spent {
-        Spent { us: self.us * factor, ssd_writes: self.ssd_writes * factor }
+        Spent { us: self.us * factor, disk_us: self.disk_us * factor, ssd_writes: self.ssd_writes * factor }
     }
 
     fn and(self, other: Spent) -> Spent {
-        Spent { us: self.us + other.us, ssd_writes: self.ssd_writes + other.ssd_writes }
+        Spent {
+            us: self.us + other.us,
+            disk_us: self.disk_us + other.disk_us,
+            ssd_writes: self.ssd_writes + other.ssd_writes,
+        }
     }
 }
 

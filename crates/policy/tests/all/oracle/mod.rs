@@ -1,6 +1,7 @@
 //! The same decisions from plain vectors, scans and tables.
 
 pub mod arc;
+pub mod auto;
 pub mod belady;
 pub mod benefit_density;
 pub mod criticality;

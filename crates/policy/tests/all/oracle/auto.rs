@@ -1,0 +1,264 @@
+//! How `auto` chooses, the obvious way: every candidate is an ordinary scheme that decides everything, each of its effects is
+//! written down, and what a request costs is added up from the list. Of caches that are shadowed as a whole, where only the price
+//! of a write may change: what another scheme takes over has tests of its own.
+
+use lode_policy::{AnyScheme, Decision, Effect, Quota, Scheme, build};
+use lode_types::{Access, BlockNo, Direction, Level};
+
+use crate::driver::settings;
+
+/// The default times, in microseconds.
+const DRAM: f64 = 2.0;
+const SSD_READ: f64 = 120.0;
+const SSD_WRITE: f64 = 60.0;
+const DISK_READ: f64 = 8000.0;
+const DISK_WRITE: f64 = 16000.0;
+const IN_SEQUENCE: f64 = 100.0;
+
+/// Of what is set.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    pub look_accesses: u64,
+    pub set_percent: f64,
+    pub set_cost_percent: f64,
+    pub latency_weight: f64,
+    pub ssd_write_weight_us: f64,
+    pub disk_weight: f64,
+}
+
+/// What requests took, what the disk was busy with, and blocks written to the SSD.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    latency_us: f64,
+    disk_us: f64,
+    ssd_writes: f64,
+}
+
+impl Cost {
+    fn add(&mut self, other: Cost) {
+        self.latency_us += other.latency_us;
+        self.disk_us += other.disk_us;
+        self.ssd_writes += other.ssd_writes;
+    }
+
+    fn scaled(self, by: f64) -> Cost {
+        Cost {
+            latency_us: self.latency_us * by,
+            disk_us: self.disk_us * by,
+            ssd_writes: self.ssd_writes * by,
+        }
+    }
+
+    fn weighed(self, given: &Given) -> f64 {
+        self.latency_us * given.latency_weight
+            + self.ssd_writes * given.ssd_write_weight_us
+            + self.disk_us * given.disk_weight
+    }
+}
+
+/// Where the disk's head is, for what requests wait for and for what is written back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Disk {
+    next: Option<BlockNo>,
+    written_back_next: Option<BlockNo>,
+}
+
+impl Disk {
+    fn moves(next: &mut Option<BlockNo>, block: BlockNo, elsewhere_us: f64) -> f64 {
+        let is_there = *next == Some(block);
+        *next = Some(block + 1);
+        if is_there { IN_SEQUENCE } else { elsewhere_us }
+    }
+
+    /// What one block of a request costs.
+    fn cost(&mut self, block: BlockNo, effects: &[Effect]) -> Cost {
+        let level_us = |level: Level| if level == Level::Dram { DRAM } else { SSD_READ };
+        let (mut cost, mut merge_us) = (Cost::default(), 0.0);
+        for effect in effects {
+            let mut disk_us = 0.0;
+            let mut takes_us = 0.0;
+            match *effect {
+                Effect::ReadLevel { level, .. } => takes_us = level_us(level),
+                Effect::ReadBacking => {
+                    disk_us = Disk::moves(&mut self.next, block, DISK_READ);
+                    takes_us = disk_us;
+                }
+                Effect::WriteLevel { level: Level::Dram, .. } => takes_us = merge_us + DRAM,
+                Effect::WriteLevel { .. } => {
+                    cost.ssd_writes += 1.0;
+                    takes_us = merge_us + SSD_WRITE;
+                }
+                Effect::WriteBacking => {
+                    disk_us = Disk::moves(&mut self.next, block, DISK_WRITE);
+                    takes_us = merge_us + disk_us;
+                }
+                Effect::MergeLevel { level, .. } => merge_us = level_us(level),
+                Effect::MergeBacking => {
+                    disk_us = Disk::moves(&mut self.next, block, DISK_READ);
+                    merge_us = disk_us;
+                }
+                Effect::Fill { level: Level::Ssd, .. } | Effect::Copy { to: Level::Ssd, .. } => {
+                    cost.ssd_writes += 1.0;
+                }
+                Effect::Evict { block, dirty: true, .. } | Effect::Clean { block, .. } => {
+                    disk_us = Disk::moves(&mut self.written_back_next, block, DISK_WRITE);
+                }
+                _ => {}
+            }
+            cost.disk_us += disk_us;
+            cost.latency_us = cost.latency_us.max(takes_us);
+        }
+        cost
+    }
+}
+
+struct Candidate {
+    name: String,
+    scheme: AnyScheme,
+    disk: Disk,
+    /// Of the request under way, of requests since the last look, and of all, the later counting more.
+    request: Cost,
+    new: Cost,
+    recent: Cost,
+    gain: f64,
+}
+
+/// The candidates, and which of them decides.
+pub struct PlainChoice {
+    given: Given,
+    candidates: Vec<Candidate>,
+    chosen: usize,
+    look_accesses: u64,
+    accesses: u64,
+    next_look: u64,
+    /// Looks since the choice.
+    looks: u64,
+    /// Since the last look, and of all, the later counting more.
+    new: (u64, u64),
+    recent: (f64, f64),
+    pub decisions: Vec<Decision>,
+}
+
+impl PlainChoice {
+    pub fn new(given: Given, quota: Quota) -> PlainChoice {
+        let prices = ["10", "1", "100"].map(|price| ("benefit-density", "write_price_us", price));
+        let worths = ["0", "1"].map(|worth| ("ucache-like", "worth_hits", worth));
+        let candidate = |(scheme, key, value)| Candidate {
+            name: format!("{scheme}:{key}={value}"),
+            scheme: build(&settings(scheme, &[(key, value)]), quota, quota),
+            disk: Disk::default(),
+            request: Cost::default(),
+            new: Cost::default(),
+            recent: Cost::default(),
+            gain: 0.0,
+        };
+        let look_accesses = given.look_accesses.max(u64::from(quota.dram_blocks + quota.ssd_blocks) / 4);
+        PlainChoice {
+            given,
+            candidates: prices.into_iter().chain(worths).map(candidate).collect(),
+            chosen: 0,
+            look_accesses,
+            accesses: 0,
+            next_look: look_accesses,
+            looks: 0,
+            new: (0, 0),
+            recent: (0.0, 0.0),
+            decisions: Vec::new(),
+        }
+    }
+
+    /// What the shadows do until the next look, of which so many are over: they rest (0), run, or count, for so many looks.
+    fn stage(&self) -> (bool, f64) {
+        match self.looks.checked_sub(32) {
+            None => (true, 1.0),
+            Some(later) => match later % 64 {
+                0..56 => (false, 0.0),
+                56..60 => (true, 0.0),
+                _ => (true, 16.0),
+            },
+        }
+    }
+
+    /// A request for these blocks.
+    pub fn request(&mut self, accesses: &[Access]) {
+        self.accesses += accesses.len() as u64;
+        if self.stage().0 {
+            self.new.0 += 1;
+            self.new.1 += accesses.len() as u64;
+            for candidate in &mut self.candidates {
+                for access in accesses {
+                    let mut effects: Vec<Effect> = Vec::new();
+                    candidate.scheme.access(*access, &mut effects);
+                    let cost = candidate.disk.cost(access.block, &effects);
+                    candidate.request.disk_us += cost.disk_us;
+                    candidate.request.ssd_writes += cost.ssd_writes;
+                    candidate.request.latency_us = candidate.request.latency_us.max(cost.latency_us);
+                }
+                let mut effects: Vec<Effect> = Vec::new();
+                candidate.scheme.end_request(0, &mut effects);
+                let cost = candidate.disk.cost(0, &effects);
+                candidate.request.disk_us += cost.disk_us;
+                candidate.request.ssd_writes += cost.ssd_writes;
+                candidate.new.add(std::mem::take(&mut candidate.request));
+            }
+        }
+        if self.accesses >= self.next_look {
+            self.next_look = self.accesses + self.look_accesses;
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        let (_, weight) = self.stage();
+        self.looks += 1;
+        let new: Vec<Cost> = self.candidates.iter_mut().map(|one| std::mem::take(&mut one.new)).collect();
+        let (requests, accesses) = std::mem::take(&mut self.new);
+        if weight == 0.0 || requests == 0 {
+            return;
+        }
+        self.recent = (self.recent.0 * 0.9 + requests as f64, self.recent.1 * 0.9 + accesses as f64);
+        let mut means = Vec::new();
+        for (candidate, new) in self.candidates.iter_mut().zip(&new) {
+            candidate.recent = candidate.recent.scaled(0.9);
+            candidate.recent.add(*new);
+            means.push(candidate.recent.scaled(1.0 / self.recent.0));
+        }
+        let own = means[self.chosen].weighed(&self.given);
+        let turnover = own * (4 * self.look_accesses) as f64 * self.recent.0 / self.recent.1;
+        let mut best: Option<(f64, usize)> = None;
+        // Only prices.
+        for at in 0..3 {
+            let saved = new[self.chosen].weighed(&self.given) * (1.0 - self.given.set_percent / 100.0)
+                - new[at].weighed(&self.given);
+            let gain = &mut self.candidates[at].gain;
+            *gain = (*gain + saved * weight).max(0.0);
+            let excess = *gain - self.given.set_cost_percent / 100.0 * turnover;
+            let is_better = at != self.chosen && means[at].weighed(&self.given) < own;
+            if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
+                best = Some((excess, at));
+            }
+        }
+        if let Some((_, best)) = best {
+            let (from, to) = (means[self.chosen], means[best]);
+            self.decisions.push(Decision {
+                block_accesses: self.accesses,
+                from: self.candidates[self.chosen].name.clone(),
+                to: self.candidates[best].name.clone(),
+                from_latency_us: Some(from.latency_us),
+                to_latency_us: Some(to.latency_us),
+                from_disk_us: Some(from.disk_us),
+                to_disk_us: Some(to.disk_us),
+                from_ssd_writes: Some(from.ssd_writes),
+                to_ssd_writes: Some(to.ssd_writes),
+            });
+            self.chosen = best;
+            self.looks = 0;
+            self.candidates.iter_mut().for_each(|candidate| candidate.gain = 0.0);
+        }
+    }
+}
+
+/// One access of a request.
+pub fn access(block: BlockNo, writes: bool, partial: bool) -> Access {
+    Access { partial, op: if writes { Direction::Write } else { Direction::Read }, ..Access::read(block) }
+}
