@@ -7,7 +7,7 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::trial::Spent;
-use crate::effect::{Effect, Sink};
+use crate::effect::{CopySource, Effect, Sink};
 use crate::prefetch::AccessSink;
 use crate::settings::Settings;
 
@@ -29,8 +29,6 @@ pub(super) struct Cost {
     /// The block that effects belong to, and the one behind the disk's last command.
     block: BlockNo,
     disk_next: Option<BlockNo>,
-    /// The one behind the last that was written back.
-    written_back_next: Option<BlockNo>,
     /// Until the rest of a partial write is there, and the slowest block of the request so far.
     merge_us: f64,
     request_us: f64,
@@ -54,7 +52,6 @@ impl Cost {
             times,
             block: 0,
             disk_next: None,
-            written_back_next: None,
             merge_us: 0.0,
             request_us: 0.0,
             sum_us: 0.0,
@@ -76,13 +73,6 @@ impl Cost {
         let us = if is_next { self.times.sequential_us } else { random_us };
         self.disk_sum_us += us;
         us
-    }
-
-    /// Nobody waits for it, and it does not move the head from where requests find it: what is written back goes out in runs of its own.
-    fn writes_back(&mut self, block: BlockNo) {
-        let is_next = self.written_back_next == Some(block);
-        self.written_back_next = block.checked_add(1);
-        self.disk_sum_us += if is_next { self.times.sequential_us } else { self.times.disk_write_us };
     }
 
     fn level_us(&self, level: Level) -> f64 {
@@ -128,10 +118,18 @@ impl Sink for Cost {
             }
             Effect::MergeLevel { level, .. } => self.merge_us = self.level_us(level),
             Effect::MergeBacking => self.merge_us = self.disk_us(self.times.disk_read_us),
-            Effect::Fill { level: Level::Ssd, .. } | Effect::Copy { to: Level::Ssd, .. } => {
-                self.ssd_writes += 1
+            Effect::Fill { level: Level::Ssd, .. } => self.ssd_writes += 1,
+            Effect::Copy { to: Level::Ssd, from, .. } => {
+                self.ssd_writes += 1;
+                if from == CopySource::Backing {
+                    self.disk_sum_us += self.times.disk_read_us;
+                }
             }
-            Effect::Evict { block, dirty: true, .. } | Effect::Clean { block, .. } => self.writes_back(block),
+            // What nobody waits for is somewhere else on the disk, each block by itself, and does not move the head from where requests
+            // find it.
+            Effect::Evict { dirty: true, .. } | Effect::Clean { .. } => {
+                self.disk_sum_us += self.times.disk_write_us;
+            }
             Effect::Fill { .. } | Effect::Copy { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } => {}
         }
     }

@@ -56,17 +56,16 @@ impl Cost {
     }
 }
 
-/// Where the disk's head is, for what requests wait for and for what is written back.
+/// Where the disk's head is, of what requests wait for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Disk {
     next: Option<BlockNo>,
-    written_back_next: Option<BlockNo>,
 }
 
 impl Disk {
-    fn moves(next: &mut Option<BlockNo>, block: BlockNo, elsewhere_us: f64) -> f64 {
-        let is_there = *next == Some(block);
-        *next = Some(block + 1);
+    fn moves(&mut self, block: BlockNo, elsewhere_us: f64) -> f64 {
+        let is_there = self.next == Some(block);
+        self.next = Some(block + 1);
         if is_there { IN_SEQUENCE } else { elsewhere_us }
     }
 
@@ -80,7 +79,7 @@ impl Disk {
             match *effect {
                 Effect::ReadLevel { level, .. } => takes_us = level_us(level),
                 Effect::ReadBacking => {
-                    disk_us = Disk::moves(&mut self.next, block, DISK_READ);
+                    disk_us = self.moves(block, DISK_READ);
                     takes_us = disk_us;
                 }
                 Effect::WriteLevel { level: Level::Dram, .. } => takes_us = merge_us + DRAM,
@@ -89,20 +88,18 @@ impl Disk {
                     takes_us = merge_us + SSD_WRITE;
                 }
                 Effect::WriteBacking => {
-                    disk_us = Disk::moves(&mut self.next, block, DISK_WRITE);
+                    disk_us = self.moves(block, DISK_WRITE);
                     takes_us = merge_us + disk_us;
                 }
                 Effect::MergeLevel { level, .. } => merge_us = level_us(level),
                 Effect::MergeBacking => {
-                    disk_us = Disk::moves(&mut self.next, block, DISK_READ);
+                    disk_us = self.moves(block, DISK_READ);
                     merge_us = disk_us;
                 }
                 Effect::Fill { level: Level::Ssd, .. } | Effect::Copy { to: Level::Ssd, .. } => {
                     cost.ssd_writes += 1.0;
                 }
-                Effect::Evict { block, dirty: true, .. } | Effect::Clean { block, .. } => {
-                    disk_us = Disk::moves(&mut self.written_back_next, block, DISK_WRITE);
-                }
+                Effect::Evict { dirty: true, .. } | Effect::Clean { .. } => disk_us = DISK_WRITE,
                 _ => {}
             }
             cost.disk_us += disk_us;
