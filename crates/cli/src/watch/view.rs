@@ -180,8 +180,9 @@ impl Top {
         let room = frame.area().height.saturating_sub(LEAST_LIST_LINES + head_lines + 1);
         let description = self.selected().map(describe).unwrap_or_default();
         let details = Some(description.len() as u16).filter(|lines| *lines <= room).unwrap_or(0);
-        let events = if details > 0 { (self.events.len() as u16).min(room - details) } else { 0 };
-        let parts = [head_lines, 0, details, events, 1].map(Constraint::Length);
+        let events_room = if details > 0 { room - details } else { 0 };
+        let events = latest_lines(&self.events, frame.area().width.into(), events_room.into());
+        let parts = [head_lines, 0, details, events.len() as u16, 1].map(Constraint::Length);
         let parts = [parts[0], Constraint::Min(2), parts[2], parts[3], parts[4]];
         let [head, list, detail, event, foot] = Layout::vertical(parts).areas(frame.area());
         let all = total(&self.rates);
@@ -202,8 +203,7 @@ impl Top {
             let lines: Vec<Line<'_>> = description.into_iter().map(Line::from).collect();
             frame.render_widget(Paragraph::new(lines), detail);
         }
-        let latest = self.events.iter().skip(self.events.len() - usize::from(events));
-        let latest: Vec<Line<'_>> = latest.map(|text| Line::from(text.as_str())).collect();
+        let latest: Vec<Line<'_>> = events.into_iter().map(Line::from).collect();
         frame.render_widget(Paragraph::new(latest), event);
         let foot_text = match (self.is_typing, self.filter.is_empty()) {
             (true, _) => format!("/{}_  Enter keep, Esc all", self.filter),
@@ -326,6 +326,38 @@ fn time(us: Option<f64>) -> String {
     }
 }
 
+/// As many of the latest events as there is room for, each whole, or the beginning of the last one.
+fn latest_lines(events: &[String], width: usize, most_lines: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for event in events.iter().rev() {
+        let mut wrapped = in_lines(event, width);
+        if lines.is_empty() {
+            wrapped.truncate(most_lines);
+        }
+        if lines.len() + wrapped.len() > most_lines {
+            break;
+        }
+        lines.splice(0..0, wrapped);
+    }
+    lines
+}
+
+/// A text in lines of this width, all but the first indented. A longer word has a line of its own, and is cut.
+fn in_lines(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("  {word}")),
+            None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use ratatui::Terminal;
@@ -409,6 +441,20 @@ mod tests {
         assert!(screen.iter().any(|line| line == own), "{screen:#?}");
         assert!(screen[3].starts_with("VM ") && screen[4].starts_with("vm01 "), "{screen:#?}");
         assert_eq!(screen[21..23], ["event 1", "event 2"], "{screen:#?}");
+    }
+
+    #[test]
+    fn long_events_are_whole_as_far_as_there_is_room() {
+        let events: Vec<String> =
+            ["an older one", "vm17 +38 GiB SSD: +11.2 % read hits expected; from vm03, -0.4 %"]
+                .map(str::to_owned)
+                .to_vec();
+        let last = ["vm17 +38 GiB SSD: +11.2 % read hits", "  expected; from vm03, -0.4 %"];
+        assert_eq!(latest_lines(&events, 36, 2), last);
+        assert_eq!(latest_lines(&events, 36, 3), [&["an older one"], &last[..]].concat());
+        assert_eq!(latest_lines(&events, 36, 1), last[..1]);
+        assert_eq!(latest_lines(&events, 80, 2), events);
+        assert_eq!(latest_lines(&events, 36, 0), [""; 0]);
     }
 
     #[test]
