@@ -63,11 +63,11 @@ fn on_mix(scheme: Scheme) -> Replay {
 
 fn eci(threshold: usize) -> Replay {
     let scheme = Scheme::new("eci-cache-like").set("write_threshold", THRESHOLDS[threshold]);
-    on_mix(scheme.every("sizing_interval", SIZING).every("policy_interval", SIZING))
+    on_mix(scheme.scaled("sizing_interval", SIZING).scaled("policy_interval", SIZING))
 }
 
 fn centaur() -> Replay {
-    on_mix(Scheme::new("centaur-like").every("sizing_interval", SIZING))
+    on_mix(Scheme::new("centaur-like").scaled("sizing_interval", SIZING))
 }
 
 fn jobs() -> Vec<Job> {

@@ -43,8 +43,8 @@ pub struct Scheme {
 pub enum Setting {
     /// As it is.
     Text(&'static str),
-    /// A number of requests or accesses, which shrinks with the workload.
-    Requests(u64),
+    /// A number of requests, accesses or blocks, which shrinks with the workload.
+    Scaled(u64),
 }
 
 impl Scheme {
@@ -60,10 +60,10 @@ impl Scheme {
         self
     }
 
-    /// With a setting that counts requests.
+    /// With a setting that counts requests, accesses or blocks.
     #[must_use]
-    pub fn every(mut self, key: &'static str, requests: u64) -> Scheme {
-        self.settings.push((key, Setting::Requests(requests)));
+    pub fn scaled(mut self, key: &'static str, number: u64) -> Scheme {
+        self.settings.push((key, Setting::Scaled(number)));
         self
     }
 }

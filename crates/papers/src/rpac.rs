@@ -1,4 +1,6 @@
-//! RPAC's simulation experiments: section IV.
+//! RPAC's simulation experiments (section IV), and beside them its benchmarks of a prototype.
+
+mod prototype;
 
 use lode_draw::Unit;
 
@@ -11,7 +13,7 @@ use crate::paper::Paper;
 use crate::run::Results;
 use crate::workload::{MAIL, MAIL_IN_RUNS, WEBVM, WEBVM_IN_RUNS, Workload};
 
-/// In the order of the paper. Section V's benchmarks of a kernel module are not repeated.
+/// In the order of the paper.
 pub static EXPERIMENTS: &[Experiment] = &[
     Experiment {
         paper: Paper::Rpac,
@@ -51,6 +53,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
         jobs: || variants(&TRACES, &CYCLES, cycle),
         measure: by_cycle,
     },
+    prototype::BY_SIZE,
+    prototype::SENSITIVITY,
 ];
 
 const WITHOUT_SETS: &str = "Every scheme without sets (assoc=0): ARC, MQ and LARC have none";
@@ -193,7 +197,7 @@ fn rpac(region: &'static str, cycle: u64) -> Scheme {
         .set("assoc", "0")
         .set("factor", "1.4")
         .set("region_blocks", region)
-        .every("decay_interval", cycle)
+        .scaled("decay_interval", cycle)
 }
 
 fn on(trace: &Trace, scheme: Scheme, blocks: u32) -> Replay {

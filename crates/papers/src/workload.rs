@@ -23,9 +23,17 @@ pub struct Workload {
     pub vms: &'static [&'static str],
     /// Requests of all VMs together in a reduced run, about.
     reduced_requests: u64,
-    /// Of profiles whose blocks are popular by Zipf's law: blocks that are accessed one after the other from each place on, on
-    /// average, in place of the profile's number.
-    pub run_blocks: Option<u32>,
+    /// What is other than in the profiles.
+    pub change: Option<Change>,
+}
+
+/// What is other than in a profile, to find out what a result hangs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// Where blocks are popular by Zipf's law, so many are accessed one after the other from each place on, on average.
+    RunBlocks(u32),
+    /// The space has so many areas, which take turns: four of five random requests go to one of them, and then to the next.
+    AreasInTurn(u32),
 }
 
 /// Of a reduced run's requests, the part that tests run.
@@ -33,7 +41,7 @@ const TINY_PART: u64 = 10;
 
 impl Workload {
     const fn new(name: &'static str, vms: &'static [&'static str], reduced_requests: u64) -> Workload {
-        Workload { name, vms, reduced_requests, run_blocks: None }
+        Workload { name, vms, reduced_requests, change: None }
     }
 
     /// The requests that a run is to have in all; none for all there are.
@@ -105,11 +113,35 @@ pub static MAIL: Workload = Workload::new("Mail", &["fiu-mail"], RPAC_REQUESTS);
 pub static WEBVM: Workload = Workload::new("Webvm", &["fiu-webvm"], RPAC_REQUESTS);
 
 /// [`MAIL`] whose neighbours are about equally popular: the property that regions live on, of which the profile has little.
-pub static MAIL_IN_RUNS: Workload =
-    Workload { run_blocks: Some(8), ..Workload::new("Mail in runs of 8", &["fiu-mail"], RPAC_REQUESTS) };
+pub static MAIL_IN_RUNS: Workload = Workload {
+    change: Some(Change::RunBlocks(8)),
+    ..Workload::new("Mail in runs of 8", &["fiu-mail"], RPAC_REQUESTS)
+};
 /// The same of [`WEBVM`].
-pub static WEBVM_IN_RUNS: Workload =
-    Workload { run_blocks: Some(8), ..Workload::new("Webvm in runs of 8", &["fiu-webvm"], RPAC_REQUESTS) };
+pub static WEBVM_IN_RUNS: Workload = Workload {
+    change: Some(Change::RunBlocks(8)),
+    ..Workload::new("Webvm in runs of 8", &["fiu-webvm"], RPAC_REQUESTS)
+};
+
+const PROTOTYPE_REQUESTS: u64 = 150_000;
+
+/// RPAC, section V.C.
+pub static WEBPROXY: Workload = Workload::new("Webproxy", &["rpac-webproxy"], PROTOTYPE_REQUESTS);
+/// RPAC, section V.C.
+pub static VARMAIL: Workload = Workload::new("Varmail", &["rpac-varmail"], PROTOTYPE_REQUESTS);
+
+/// [`WEBPROXY`] whose threads work in one part of the directory tree, and then in the next.
+pub static WEBPROXY_IN_TURNS: Workload = Workload {
+    change: Some(Change::AreasInTurn(AREAS)),
+    ..Workload::new("Webproxy, areas in turn", &["rpac-webproxy"], PROTOTYPE_REQUESTS)
+};
+/// The same of [`VARMAIL`].
+pub static VARMAIL_IN_TURNS: Workload = Workload {
+    change: Some(Change::AreasInTurn(AREAS)),
+    ..Workload::new("Varmail, areas in turn", &["rpac-varmail"], PROTOTYPE_REQUESTS)
+};
+/// Two of the prototype's regions of 160 MB each.
+const AREAS: u32 = 30;
 
 /// ETICA, section 5.5: what the VMs of Figs. 15 and 16 run.
 pub static ARRIVING: [&str; 32] = [

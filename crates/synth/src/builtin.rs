@@ -11,7 +11,7 @@ macro_rules! profile {
 }
 
 /// Names and texts.
-static BUILTINS: [(&str, &str); 28] = [
+static BUILTINS: [(&str, &str); 30] = [
     profile!("devtoolrel"),
     profile!("exchange"),
     profile!("filebench-varmail"),
@@ -29,6 +29,8 @@ static BUILTINS: [(&str, &str); 28] = [
     profile!("prn_0"),
     profile!("proj_0"),
     profile!("prxy_0"),
+    profile!("rpac-varmail"),
+    profile!("rpac-webproxy"),
     profile!("rsrch_0"),
     profile!("src1_2"),
     profile!("src1_2-tica"),

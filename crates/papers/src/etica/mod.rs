@@ -48,16 +48,16 @@ fn promoting(mode: &'static str, promotion: u64) -> Scheme {
     Scheme::new("etica")
         .set("mode", mode)
         .set("promotion_clock", "host")
-        .every("sizing_interval", SIZING)
-        .every("promotion_interval", promotion)
+        .scaled("sizing_interval", SIZING)
+        .scaled("promotion_interval", promotion)
 }
 
 /// ECI-Cache as it is known; from this part of overwrites on a VM's cache is read-only.
 fn eci(write_threshold: &'static str) -> Scheme {
     Scheme::new("eci-cache-like")
         .set("write_threshold", write_threshold)
-        .every("sizing_interval", SIZING)
-        .every("policy_interval", SIZING)
+        .scaled("sizing_interval", SIZING)
+        .scaled("policy_interval", SIZING)
 }
 
 /// What is taken for ECI-Cache's own threshold.

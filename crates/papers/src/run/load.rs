@@ -5,14 +5,14 @@ use std::path::PathBuf;
 
 use lode_policy::Quota;
 use lode_replay::Recording;
-use lode_synth::{Generator, Pattern, Profile, builtin};
+use lode_synth::{Generator, Pattern, Phase, Profile, Stream, builtin};
 use lode_types::{BlockSize, Level};
 use serde::Serialize;
 
 use super::source::{Lane, Together};
 use crate::error::PapersError;
 use crate::job::{LevelSizes, Size};
-use crate::workload::{Length, Workload};
+use crate::workload::{Change, Length, Workload};
 
 /// Blocks of all experiments.
 pub const BLOCK: BlockSize = BlockSize::KIB_4;
@@ -81,7 +81,9 @@ impl Loaded {
         memory_bytes: u64,
     ) -> Result<Loaded, PapersError> {
         let mut profiles = workload.vms.iter().map(|name| profile(name)).collect::<Result<Vec<_>, _>>()?;
-        profiles.iter_mut().for_each(|profile| set_runs(profile, workload.run_blocks));
+        if let Some(change) = workload.change {
+            profiles.iter_mut().for_each(|profile| apply(profile, change));
+        }
         let whole: u64 = profiles.iter().map(|profile| profile.requests).sum();
         let wanted = workload.wanted_requests(length).unwrap_or(whole);
         let factor = (wanted as f64 / whole as f64).min(1.0);
@@ -89,7 +91,7 @@ impl Loaded {
         for (&name, profile) in workload.vms.iter().zip(&profiles) {
             let scaled = if factor < 1.0 { profile.scaled(factor) } else { profile.clone() };
             // A change of a profile is no property of the trace.
-            let trace = traces.get(name).filter(|_| workload.run_blocks.is_none());
+            let trace = traces.get(name).filter(|_| workload.change.is_none());
             let (lane, source) = match trace {
                 Some(path) => (Lane::read(path, scaled.requests)?, Source::Trace { path: path.clone() }),
                 None => (Lane::made(Generator::new(&scaled)?, scaled.requests), Source::Profile { name }),
@@ -134,9 +136,44 @@ pub(super) fn scaled(number: u64, factor: f64) -> u64 {
     ((number as f64 * factor).round() as u64).max(1)
 }
 
+fn apply(profile: &mut Profile, change: Change) {
+    match change {
+        Change::RunBlocks(blocks) => set_runs(profile, blocks),
+        Change::AreasInTurn(areas) => take_turns(profile, areas),
+    }
+}
+
+/// How often each area has its turn.
+const TURNS: u32 = 4;
+/// Of the random requests, those that go to the area whose turn it is.
+const IN_AREA: f64 = 0.8;
+
+/// Makes what is random keep mostly to one area of the space at a time.
+fn take_turns(profile: &mut Profile, areas: u32) {
+    let phases = areas * TURNS;
+    let whole = std::mem::take(&mut profile.phase);
+    for turn in 0..phases {
+        let area = [turn % areas, turn % areas + 1].map(|area| f64::from(area) / f64::from(areas));
+        for phase in &whole {
+            let of = |stream: &Stream| match stream.pattern {
+                Pattern::Random => {
+                    let (first, end) = stream.range;
+                    let [from, to] = area.map(|at| first + at * (end - first));
+                    let there =
+                        Stream { weight: stream.weight * IN_AREA, range: (from, to), ..stream.clone() };
+                    let anywhere = Stream { weight: stream.weight * (1.0 - IN_AREA), ..stream.clone() };
+                    vec![there, anywhere]
+                }
+                _ => vec![stream.clone()],
+            };
+            let stream = phase.stream.iter().flat_map(of).collect();
+            profile.phase.push(Phase { share: phase.share / f64::from(phases), stream });
+        }
+    }
+}
+
 /// Makes what follows Zipf's law go on for so many blocks from each place.
-fn set_runs(profile: &mut Profile, blocks: Option<u32>) {
-    let Some(blocks) = blocks else { return };
+fn set_runs(profile: &mut Profile, blocks: u32) {
     for stream in profile.phase.iter_mut().flat_map(|phase| &mut phase.stream) {
         if matches!(stream.pattern, Pattern::Zipf { .. }) {
             stream.sequential_share = 1.0 - 1.0 / f64::from(blocks.max(1));

@@ -16,7 +16,7 @@ pub(super) fn settings(scheme: &Scheme, factor: f64) -> Result<Settings, PapersE
     for (key, value) in &scheme.settings {
         match value {
             Setting::Text(value) => settings.set(key, value)?,
-            Setting::Requests(requests) => settings.set(key, &scaled(*requests, factor).to_string())?,
+            Setting::Scaled(number) => settings.set(key, &scaled(*number, factor).to_string())?,
         }
     }
     Ok(settings)

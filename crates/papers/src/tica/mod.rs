@@ -70,7 +70,7 @@ fn job_with(workload: usize, kind: Kind, dram: Size) -> Replay {
         Kind::SRac => (Scheme::new("s-rac-like"), one, "ucache"),
         Kind::Ef => (Scheme::new("tica-ef"), three, "tica"),
         Kind::Wed => (Scheme::new("tica-wed"), three, "tica"),
-        Kind::Adaptive => (Scheme::new("tica-adaptive").every("sample_size", 10_000), three, "tica"),
+        Kind::Adaptive => (Scheme::new("tica-adaptive").scaled("sample_size", 10_000), three, "tica"),
         Kind::OneLevel => (Scheme::new("lru"), one, "ucache"),
         Kind::UCacheOpen => (Scheme::new("ucache-like").set("worth_hits", "0"), two, "ucache"),
     };

@@ -38,7 +38,8 @@ const RPAC: [(&str, u64, u64, f64, f64, f64); 2] =
     [("fiu-mail", 2_130, 21_492, 1_666.0, 685.0, 2_271.0), ("fiu-webvm", 3_117, 11_177, 354.0, 248.0, 549.0)];
 
 /// ETICA, table 2.
-const BENCHMARKS: [&str; 4] = ["fio-randrw", "filebench-web", "filebench-video", "filebench-varmail"];
+const BENCHMARKS: [&str; 6] =
+    ["fio-randrw", "filebench-web", "filebench-video", "filebench-varmail", "rpac-varmail", "rpac-webproxy"];
 
 /// The go-sieve benchmark report: profile, requests, keys, LRU miss ratio with a cache of 10 % of the keys.
 const REPORT: [(&str, u64, u64, f64); 4] = [
@@ -77,7 +78,7 @@ fn the_papers_workloads_are_there() {
     let mut names: Vec<_> = of_traces.chain(BENCHMARKS).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), 28);
+    assert_eq!(names.len(), 30);
     assert!(builtins().map(|(name, _)| name).eq(names.iter().copied()));
     for (name, text) in builtins() {
         let profile = profile(name);
@@ -199,6 +200,17 @@ fn benchmarks_are_those_of_etica() {
         let whole = profile(name);
         assert!((mean_bytes(&whole) - f64::from(bytes)).abs() < 1.0, "{name}");
         assert!(reads.is_none_or(|share| whole.read_share == share), "{name}");
+    }
+}
+
+#[test]
+fn benchmarks_of_rpac_have_its_files() {
+    for name in ["rpac-varmail", "rpac-webproxy"] {
+        let whole = profile(name);
+        assert_eq!((whole.footprint_bytes, mean_bytes(&whole)), (600_000 * (16 << 10), 16384.0), "{name}");
+        let files = made(&whole.scaled(0.01));
+        let different: HashSet<u64> = files.iter().map(|request| request.offset_bytes / (16 << 10)).collect();
+        assert!((5_500..=6_000).contains(&different.len()), "{name}: {} files", different.len());
     }
 }
 
