@@ -256,9 +256,10 @@ fn by_size(results: &Results) -> Finding {
     );
     for benchmark in benchmarks() {
         let name = benchmark.workload.name;
-        found.draw(by_size_chart(results, benchmark, &format!("{name}: operations a second (Fig. 9)"), rate));
+        let title = format!("{name}: operations a second (Fig. 9)");
+        found.draw(by_size_chart(results, benchmark, (&title, "Operations a second"), rate));
         let title = format!("{name}: blocks written to the SSD for each operation (Fig. 10)");
-        found.draw(by_size_chart(results, benchmark, &title, writes));
+        found.draw(by_size_chart(results, benchmark, (&title, "Blocks"), writes));
     }
     found
 }
@@ -266,10 +267,9 @@ fn by_size(results: &Results) -> Finding {
 fn by_size_chart(
     results: &Results,
     benchmark: Benchmark,
-    title: &str,
+    (title, label): (&str, &str),
     of: fn(&Results, &Replay) -> Option<f64>,
 ) -> Chart {
-    let label = title.split(": ").nth(1).and_then(|text| text.split(" (").next()).unwrap_or(title);
     let x = Scale::linear("SSD in GiB of the whole workload", Unit::Count);
     let mut lines = Lines::new(title, x, Scale::linear(label, Unit::Count));
     for scheme in OTHERS.into_iter().chain([RPAC]) {
