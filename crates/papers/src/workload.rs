@@ -32,7 +32,7 @@ pub struct Workload {
 pub enum Change {
     /// Where blocks are popular by Zipf's law, so many are accessed one after the other from each place on, on average.
     RunBlocks(u32),
-    /// The space has so many areas, which take turns: four of five random requests go to one of them, and then to the next.
+    /// The space has so many areas, which take turns: four of five random requests go to one of them, and after some time to the next.
     AreasInTurn(u32),
 }
 
@@ -128,9 +128,9 @@ const PROTOTYPE_REQUESTS: u64 = 150_000;
 /// RPAC, section V.C.
 pub static WEBPROXY: Workload = Workload::new("Webproxy", &["rpac-webproxy"], PROTOTYPE_REQUESTS);
 /// RPAC, section V.C.
-pub static VARMAIL: Workload = Workload::new("Varmail", &["rpac-varmail"], PROTOTYPE_REQUESTS);
+pub static VARMAIL: Workload = Workload::new("RPAC's Varmail", &["rpac-varmail"], PROTOTYPE_REQUESTS);
 
-/// [`WEBPROXY`] whose threads work in one part of the directory tree, and then in the next.
+/// [`WEBPROXY`] whose work keeps to one area of the space for some time, and goes on to the next.
 pub static WEBPROXY_IN_TURNS: Workload = Workload {
     change: Some(Change::AreasInTurn(AREAS)),
     ..Workload::new("Webproxy, areas in turn", &["rpac-webproxy"], PROTOTYPE_REQUESTS)
@@ -138,7 +138,7 @@ pub static WEBPROXY_IN_TURNS: Workload = Workload {
 /// The same of [`VARMAIL`].
 pub static VARMAIL_IN_TURNS: Workload = Workload {
     change: Some(Change::AreasInTurn(AREAS)),
-    ..Workload::new("Varmail, areas in turn", &["rpac-varmail"], PROTOTYPE_REQUESTS)
+    ..Workload::new("RPAC's Varmail, areas in turn", &["rpac-varmail"], PROTOTYPE_REQUESTS)
 };
 /// Two of the prototype's regions of 160 MB each.
 const AREAS: u32 = 30;

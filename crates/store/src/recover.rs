@@ -328,8 +328,10 @@ struct Replay<'a> {
     kept: u64,
     /// Versions at which older entries of a block stopped counting.
     superseded: HashMap<u64, u64>,
-    /// Versions of dirty copies that seem never to have been written. If they were, and were damaged, writes to the backing disk
-    /// relied on them, so that it may be newer than a clean copy from before them.
+    /// Versions of dirty copies that do not count, because they seem never to have been written, or seemed so to a start that was cut
+    /// short. If they were, and were damaged, writes to the backing disk relied on them, so that it may be newer than a clean copy
+    /// from before them. (A start that is cut short after it has freed one which only a table had, and before it has freed the clean
+    /// one, leaves nothing to know it by; the journal has it, too, unless a page of that was lost as well.)
     missing: HashMap<u64, u64>,
     /// Dirty entries that stay because their bytes could not be read: places and versions.
     unreadable: HashSet<(u32, u64)>,

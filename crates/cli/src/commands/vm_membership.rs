@@ -81,8 +81,7 @@ impl Add {
                 CliError::Usage(format!("'{pair}' is not KEY=VALUE; write for example ssd=64GiB"))
             })?;
             let (key, value) = (key.trim(), value.trim());
-            let value = if PATHS.contains(&key) { from_here(value)? } else { value.to_owned() };
-            Ok((key.to_owned(), value))
+            Ok((key.to_owned(), value_from_here(key, value)?))
         };
         let pairs = pairs.iter().map(pair).collect::<Result<Vec<_>, CliError>>()?;
         tell(&lode_server::add_vm(&daemon.control()?, vm, &pairs, self.save)?, |file| {
@@ -115,15 +114,24 @@ impl Rename {
     }
 }
 
-/// Keys whose values are paths that may begin in the folder in which the command runs. The daemon's folder is another one.
-const PATHS: [&str; 2] = ["backing", "backing.path"];
-
-fn from_here(path: &str) -> Result<String, CliError> {
-    let absolute = std::path::absolute(path).map_err(|error| {
-        CliError::Usage(format!("'{path}' cannot be a path: {error}; write an absolute one"))
-    })?;
-    Ok(absolute.to_string_lossy().into_owned())
+/// A value of a key: paths may begin in the folder in which the command runs, as the daemon's is another one.
+fn value_from_here(key: &str, value: &str) -> Result<String, CliError> {
+    let is_path = match key {
+        "backing" | "backing.path" => true,
+        "backing.sidecar" => value != NO_SIDECAR,
+        _ => false,
+    };
+    if !is_path {
+        return Ok(value.to_owned());
+    }
+    let refused =
+        |why: &str| CliError::Usage(format!("'{value}' cannot be a path: {why}; write an absolute one"));
+    let absolute = std::path::absolute(value).map_err(|error| refused(&error.to_string()))?;
+    absolute.into_os_string().into_string().map_err(|_| refused("the name of this folder is not UTF-8"))
 }
+
+/// The word for a disk without a sidecar.
+const NO_SIDECAR: &str = "none";
 
 fn usage(what: &str) -> CliError {
     CliError::Usage(format!("Give the daemon's configuration file (or --socket) and {what}"))

@@ -230,15 +230,25 @@ fn a_relative_backing_disk_is_that_of_the_command() {
     let daemon = site.serve_up();
     fs::File::create(site.path("vm3.img")).unwrap().set_len(8 * MIB).unwrap();
     let listen = format!("listen=unix:{}", site.text("vm3.sock"));
-    let words =
-        ["vm", "add", "test.toml", "vm3", "backing=vm3.img", &listen, "ssd=4MiB", "scheme=lru", "--save"];
+    let words = [
+        "vm",
+        "add",
+        "test.toml",
+        "vm3",
+        "backing=vm3.img",
+        "backing.sidecar=vm3.side",
+        &listen,
+        "ssd=4MiB",
+        "scheme=lru",
+        "--save",
+    ];
     let output =
         Command::new(env!("CARGO_BIN_EXE_lode")).args(words).current_dir(site.path("")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     daemon.client("vm3").write(0, &[3; 4096]);
     daemon.stop();
     let config = fs::read_to_string(site.path("test.toml")).unwrap();
-    assert!(config.contains(&site.text("vm3.img")), "{config}");
+    assert!(["vm3.img", "vm3.side"].iter().all(|name| config.contains(&site.text(name))), "{config}");
     site.serve_up().stop();
 }
 

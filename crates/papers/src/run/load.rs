@@ -81,15 +81,18 @@ impl Loaded {
         memory_bytes: u64,
     ) -> Result<Loaded, PapersError> {
         let mut profiles = workload.vms.iter().map(|name| profile(name)).collect::<Result<Vec<_>, _>>()?;
-        if let Some(change) = workload.change {
-            profiles.iter_mut().for_each(|profile| apply(profile, change));
+        if let Some(Change::RunBlocks(blocks)) = workload.change {
+            profiles.iter_mut().for_each(|profile| set_runs(profile, blocks));
         }
         let whole: u64 = profiles.iter().map(|profile| profile.requests).sum();
         let wanted = workload.wanted_requests(length).unwrap_or(whole);
         let factor = (wanted as f64 / whole as f64).min(1.0);
         let (mut lanes, mut vms, mut profile_blocks) = (Vec::new(), Vec::new(), Vec::new());
         for (&name, profile) in workload.vms.iter().zip(&profiles) {
-            let scaled = if factor < 1.0 { profile.scaled(factor) } else { profile.clone() };
+            let mut scaled = if factor < 1.0 { profile.scaled(factor) } else { profile.clone() };
+            if let Some(Change::AreasInTurn(areas)) = workload.change {
+                take_turns(&mut scaled, areas);
+            }
             // A change of a profile is no property of the trace.
             let trace = traces.get(name).filter(|_| workload.change.is_none());
             let (lane, source) = match trace {
@@ -136,38 +139,31 @@ pub(super) fn scaled(number: u64, factor: f64) -> u64 {
     ((number as f64 * factor).round() as u64).max(1)
 }
 
-fn apply(profile: &mut Profile, change: Change) {
-    match change {
-        Change::RunBlocks(blocks) => set_runs(profile, blocks),
-        Change::AreasInTurn(areas) => take_turns(profile, areas),
-    }
-}
-
-/// How often each area has its turn.
-const TURNS: u32 = 4;
+/// Requests of a turn, where a profile can have so many phases.
+const TURN_REQUESTS: u64 = 1250;
+/// Most phases of a profile.
+const MOST_TURNS: u64 = 1000;
 /// Of the random requests, those that go to the area whose turn it is.
 const IN_AREA: f64 = 0.8;
 
 /// Makes what is random keep mostly to one area of the space at a time.
 fn take_turns(profile: &mut Profile, areas: u32) {
-    let phases = areas * TURNS;
+    let turns = (profile.requests / TURN_REQUESTS).clamp(1, MOST_TURNS) as u32;
     let whole = std::mem::take(&mut profile.phase);
-    for turn in 0..phases {
-        let area = [turn % areas, turn % areas + 1].map(|area| f64::from(area) / f64::from(areas));
+    for turn in 0..turns {
+        let [from, to] = [turn % areas, turn % areas + 1].map(|area| f64::from(area) / f64::from(areas));
         for phase in &whole {
-            let of = |stream: &Stream| match stream.pattern {
-                Pattern::Random => {
-                    let (first, end) = stream.range;
-                    let [from, to] = area.map(|at| first + at * (end - first));
-                    let there =
-                        Stream { weight: stream.weight * IN_AREA, range: (from, to), ..stream.clone() };
-                    let anywhere = Stream { weight: stream.weight * (1.0 - IN_AREA), ..stream.clone() };
-                    vec![there, anywhere]
+            let of = |stream: &Stream| {
+                if stream.pattern != Pattern::Random {
+                    return vec![stream.clone()];
                 }
-                _ => vec![stream.clone()],
+                let (first, end) = stream.range;
+                let range = (first + from * (end - first), first + to * (end - first));
+                let there = Stream { weight: stream.weight * IN_AREA, range, ..stream.clone() };
+                vec![there, Stream { weight: stream.weight * (1.0 - IN_AREA), ..stream.clone() }]
             };
             let stream = phase.stream.iter().flat_map(of).collect();
-            profile.phase.push(Phase { share: phase.share / f64::from(phases), stream });
+            profile.phase.push(Phase { share: phase.share / f64::from(turns), stream });
         }
     }
 }
@@ -177,6 +173,27 @@ fn set_runs(profile: &mut Profile, blocks: u32) {
     for stream in profile.phase.iter_mut().flat_map(|phase| &mut phase.stream) {
         if matches!(stream.pattern, Pattern::Zipf { .. }) {
             stream.sequential_share = 1.0 - 1.0 / f64::from(blocks.max(1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_take_turns() {
+        let mut in_turns = profile("rpac-varmail").unwrap().scaled(0.01);
+        take_turns(&mut in_turns, 6);
+        assert_eq!((in_turns.requests, in_turns.phase.len()), (24_000, 19));
+        let area_bytes = in_turns.footprint_bytes / 6;
+        let requests: Vec<_> = Generator::new(&in_turns).unwrap().take(24_000).collect();
+        for (turn, requests) in requests.chunks(24_000 / 19).take(18).enumerate() {
+            let there =
+                requests.iter().filter(|one| one.offset_bytes / area_bytes == turn as u64 % 6).count();
+            // Four of five, and a sixth of the rest.
+            let share = there as f64 / requests.len() as f64;
+            assert!((0.77..0.89).contains(&share), "{share} in turn {turn}");
         }
     }
 }

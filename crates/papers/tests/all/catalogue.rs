@@ -1,6 +1,6 @@
 //! Descriptions that hold together.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use lode_papers::{Bound, Paper, experiments};
 
@@ -24,6 +24,21 @@ fn every_paper_has_experiments_and_every_claim_a_place() {
     }
     for paper in Paper::ALL {
         assert!(experiments().any(|experiment| experiment.paper == paper), "{}", paper.name());
+    }
+}
+
+/// Runs are known by the names of their workloads.
+#[test]
+fn no_two_workloads_have_one_name() {
+    let mut named = HashMap::new();
+    for job in experiments().flat_map(|experiment| (experiment.jobs)()) {
+        if let Some(workload) = job.workload() {
+            assert!(
+                std::ptr::eq(*named.entry(workload.name).or_insert(workload), workload),
+                "{}",
+                workload.name
+            );
+        }
     }
 }
 

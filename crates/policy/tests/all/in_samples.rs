@@ -55,6 +55,9 @@ const SAME: &[&str] = &[
     "set_percent",
     "set_cost_percent",
     "ssd_write_weight_us",
+    "latency_weight",
+    "disk_weight",
+    "disk_write_work_us",
     // Shares and factors.
     "ageing",
     "score_floor",

@@ -37,7 +37,7 @@ const ETICA: [&str; 12] = [
 const RPAC: [(&str, u64, u64, f64, f64, f64); 2] =
     [("fiu-mail", 2_130, 21_492, 1_666.0, 685.0, 2_271.0), ("fiu-webvm", 3_117, 11_177, 354.0, 248.0, 549.0)];
 
-/// ETICA, table 2.
+/// ETICA, table 2, and RPAC, section V.C.
 const BENCHMARKS: [&str; 6] =
     ["fio-randrw", "filebench-web", "filebench-video", "filebench-varmail", "rpac-varmail", "rpac-webproxy"];
 

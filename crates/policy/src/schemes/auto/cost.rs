@@ -19,6 +19,8 @@ struct Times {
     ssd_write_us: f64,
     disk_read_us: f64,
     disk_write_us: f64,
+    /// What such a write keeps disks at work, all of them together.
+    disk_write_work_us: f64,
     sequential_us: f64,
 }
 
@@ -46,6 +48,7 @@ impl Cost {
             ssd_write_us: settings.number("ssd_write_us"),
             disk_read_us: settings.number("disk_random_us"),
             disk_write_us: settings.number("disk_write_us"),
+            disk_write_work_us: settings.number("disk_write_work_us"),
             sequential_us: settings.number("disk_sequential_us"),
         };
         Cost {
@@ -67,12 +70,21 @@ impl Cost {
         Spent { us, disk_us, ssd_writes }
     }
 
-    fn disk_us(&mut self, random_us: f64) -> f64 {
+    /// The time of a command of the disk, which works for so long if it has to seek.
+    fn disk_us(&mut self, random_us: f64, random_work_us: f64) -> f64 {
         let is_next = self.disk_next == Some(self.block);
         self.disk_next = self.block.checked_add(1);
-        let us = if is_next { self.times.sequential_us } else { random_us };
-        self.disk_sum_us += us;
+        let (us, work_us) = match is_next {
+            true => (self.times.sequential_us, self.times.sequential_us),
+            false => (random_us, random_work_us),
+        };
+        self.disk_sum_us += work_us;
         us
+    }
+
+    fn disk_read_us(&mut self) -> f64 {
+        let us = self.times.disk_read_us;
+        self.disk_us(us, us)
     }
 
     fn level_us(&self, level: Level) -> f64 {
@@ -103,7 +115,7 @@ impl Sink for Cost {
         match effect {
             Effect::ReadLevel { level, .. } => self.lasts(self.level_us(level)),
             Effect::ReadBacking => {
-                let us = self.disk_us(self.times.disk_read_us);
+                let us = self.disk_read_us();
                 self.lasts(us);
             }
             Effect::WriteLevel { level, .. } => {
@@ -113,11 +125,11 @@ impl Sink for Cost {
                 self.lasts(self.merge_us + us);
             }
             Effect::WriteBacking => {
-                let us = self.disk_us(self.times.disk_write_us);
+                let us = self.disk_us(self.times.disk_write_us, self.times.disk_write_work_us);
                 self.lasts(self.merge_us + us);
             }
             Effect::MergeLevel { level, .. } => self.merge_us = self.level_us(level),
-            Effect::MergeBacking => self.merge_us = self.disk_us(self.times.disk_read_us),
+            Effect::MergeBacking => self.merge_us = self.disk_read_us(),
             Effect::Fill { level: Level::Ssd, .. } => self.ssd_writes += 1,
             Effect::Copy { to: Level::Ssd, from, .. } => {
                 self.ssd_writes += 1;
@@ -128,7 +140,7 @@ impl Sink for Cost {
             // What nobody waits for is somewhere else on the disk, each block by itself, and does not move the head from where requests
             // find it.
             Effect::Evict { dirty: true, .. } | Effect::Clean { .. } => {
-                self.disk_sum_us += self.times.disk_write_us;
+                self.disk_sum_us += self.times.disk_write_work_us;
             }
             Effect::Fill { .. } | Effect::Copy { .. } | Effect::Invalidate { .. } | Effect::Evict { .. } => {}
         }

@@ -57,11 +57,14 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .about("what counts for each microsecond that a request takes")
         .source("ours: latency alone"),
     SettingInfo::number("ssd_write_weight_us", "0", 0.0, 1e6)
-        .about("what counts for each block written to the SSD beside the latency, in microseconds of a request")
+        .about("what counts for each block written to the SSD: with latency_weight=1 in microseconds of a request")
         .source("ours: latency alone"),
     SettingInfo::number("disk_weight", "0", 0.0, 1e6)
-        .about("what counts for each microsecond of the disk's time, whoever waits for it: misses, writes and what is written back")
+        .about("what counts for each microsecond that disks work, whoever waits for it")
         .source("ours: latency alone; Baleen: disk-head time"),
+    SettingInfo::number("disk_write_work_us", "8000", 0.0, 1e9)
+        .about("how long disks work for a write that seeks, all of them together; reads that seek keep one disk for disk_random_us")
+        .source("the default devices; a RAID-5 of them: 32000, as each of two disks is read and written"),
 ];
 
 /// What is registered of the scheme.

@@ -13,6 +13,8 @@ const SSD_READ: f64 = 120.0;
 const SSD_WRITE: f64 = 60.0;
 const DISK_READ: f64 = 8000.0;
 const DISK_WRITE: f64 = 16000.0;
+/// What a write that seeks keeps the disk busy for.
+const DISK_WRITE_WORK: f64 = 8000.0;
 const IN_SEQUENCE: f64 = 100.0;
 
 /// Of what is set.
@@ -63,10 +65,11 @@ struct Disk {
 }
 
 impl Disk {
-    fn moves(&mut self, block: BlockNo, elsewhere_us: f64) -> f64 {
+    /// How long it takes, and works.
+    fn moves(&mut self, block: BlockNo, elsewhere: (f64, f64)) -> (f64, f64) {
         let is_there = self.next == Some(block);
         self.next = Some(block + 1);
-        if is_there { IN_SEQUENCE } else { elsewhere_us }
+        if is_there { (IN_SEQUENCE, IN_SEQUENCE) } else { elsewhere }
     }
 
     /// What one block of a request costs.
@@ -79,8 +82,7 @@ impl Disk {
             match *effect {
                 Effect::ReadLevel { level, .. } => takes_us = level_us(level),
                 Effect::ReadBacking => {
-                    disk_us = self.moves(block, DISK_READ);
-                    takes_us = disk_us;
+                    (takes_us, disk_us) = self.moves(block, (DISK_READ, DISK_READ));
                 }
                 Effect::WriteLevel { level: Level::Dram, .. } => takes_us = merge_us + DRAM,
                 Effect::WriteLevel { .. } => {
@@ -88,18 +90,17 @@ impl Disk {
                     takes_us = merge_us + SSD_WRITE;
                 }
                 Effect::WriteBacking => {
-                    disk_us = self.moves(block, DISK_WRITE);
-                    takes_us = merge_us + disk_us;
+                    (takes_us, disk_us) = self.moves(block, (DISK_WRITE, DISK_WRITE_WORK));
+                    takes_us += merge_us;
                 }
                 Effect::MergeLevel { level, .. } => merge_us = level_us(level),
                 Effect::MergeBacking => {
-                    disk_us = self.moves(block, DISK_READ);
-                    merge_us = disk_us;
+                    (merge_us, disk_us) = self.moves(block, (DISK_READ, DISK_READ));
                 }
                 Effect::Fill { level: Level::Ssd, .. } | Effect::Copy { to: Level::Ssd, .. } => {
                     cost.ssd_writes += 1.0;
                 }
-                Effect::Evict { dirty: true, .. } | Effect::Clean { .. } => disk_us = DISK_WRITE,
+                Effect::Evict { dirty: true, .. } | Effect::Clean { .. } => disk_us = DISK_WRITE_WORK,
                 _ => {}
             }
             cost.disk_us += disk_us;
@@ -164,13 +165,15 @@ impl PlainChoice {
         }
     }
 
-    /// What the shadows do until the next look, of which so many are over: they rest (0), run, or count, for so many looks.
+    /// Whether the shadows run until the next look, and for how many looks that counts. All run for eight turnovers of four looks; from
+    /// then on one turnover of sixteen warms them up, and the one after it counts for all sixteen.
     fn stage(&self) -> (bool, f64) {
-        match self.looks.checked_sub(32) {
+        const TURNOVER: u64 = 4;
+        match self.looks.checked_sub(8 * TURNOVER) {
             None => (true, 1.0),
-            Some(later) => match later % 64 {
-                0..56 => (false, 0.0),
-                56..60 => (true, 0.0),
+            Some(later) => match later % (16 * TURNOVER) / TURNOVER {
+                0..14 => (false, 0.0),
+                14 => (true, 0.0),
                 _ => (true, 16.0),
             },
         }
