@@ -6,6 +6,7 @@ mod naive;
 mod recorded;
 mod reports;
 mod requests;
+mod shadows;
 mod vector_keys;
 mod vectors;
 mod vms;
