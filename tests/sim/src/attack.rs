@@ -292,9 +292,10 @@ pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
         }
     }
     plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
-    if plan.faults.ssd_misdirected > 0 || plan.faults.hanging_member.is_some() {
-        // Devices stand still while the clock jumps. For that a member is dropped, and it may be the only one that has everything, or
-        // that answers.
+    let faults = &plan.faults;
+    if faults.ssd_misdirected > 0 || faults.ssd_read_errors > 0 || faults.hanging_member.is_some() {
+        // Devices stand still while the clock jumps. For that a member is dropped, and it may be the only one that has everything, that
+        // answers, or from which a read that failed on the other one is under way.
         plan.clock_jumps = 0;
     }
     attack_alone(plan)
