@@ -50,7 +50,7 @@ fn jobs() -> Vec<Job> {
 }
 
 fn measure(results: &Results) -> Finding {
-    let over_seeds = |policy, mib, log, value: &dyn Fn(&RequestsReport) -> Option<f64>| {
+    let over_seeds = |policy, mib, log, value: Value<'_>| {
         mean(SEEDS.map(|seed| value(results.processes(&job(policy, mib, log, seed)))))
     };
     let rows: Vec<(String, u32, Option<u64>)> = cells().collect();
@@ -109,11 +109,11 @@ fn measure(results: &Results) -> Finding {
     found
 }
 
+/// A number of a report.
+type Value<'v> = &'v dyn Fn(&RequestsReport) -> Option<f64>;
+
 /// Why the order is what it is, from the waits and what became of the writes.
-fn reason(
-    of: &dyn Fn(&'static str, &dyn Fn(&RequestsReport) -> Option<f64>) -> Option<f64>,
-    seeds_in_order: [f64; 3],
-) -> String {
+fn reason(of: &dyn Fn(&'static str, Value<'_>) -> Option<f64>, seeds_in_order: [f64; 3]) -> String {
     let waits_ms = |policy, wait| of(policy, &|report| waited(report, wait)).unwrap_or(0.0) / 1000.0;
     let counts = |policy, at: usize| of(policy, &|report| per_thousand(report, COUNTS[at].1)).unwrap_or(0.0);
     let [small, middle, large] = seeds_in_order;
