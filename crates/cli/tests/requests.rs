@@ -67,6 +67,8 @@ fn what_cannot_be_is_refused() {
         (&["--clients", "0"], "1 to 4096"),
         (&["--seconds", "0"], "1..=3600"),
         (&["--set", "stal=wait"], "(did you mean 'stall'?); `lode requests --settings` lists them"),
+        (&["--set", "jurnal_blocks=64"], "(did you mean 'journal_blocks'?)"),
+        (&["--set", "journal_blocks=9"], "'journal_blocks' cannot be 9"),
         (&["--set", "backends=3"], "--clients"),
         (&["--script", "x", "--clients", "3"], "--script"),
         (&["--set", "stall=wait", "--set", "stall=bypass"], "'stall' is given twice"),

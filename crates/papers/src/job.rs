@@ -137,6 +137,10 @@ pub struct Processes {
     pub dirty_percent: Option<u32>,
     /// Commands of which a disk serves the nearest first, instead of the default.
     pub disk_queue: Option<u64>,
+    /// Blocks of the application's log, instead of the model's number.
+    pub log_blocks: Option<u64>,
+    /// Everything random follows from it.
+    pub seed: u64,
 }
 
 /// An application.

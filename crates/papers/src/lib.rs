@@ -31,7 +31,7 @@ pub use chart::{BarPart, Bars, Chart, Curve, Lines, Scale};
 pub use claim::{Bound, Claim, Reported, Shown};
 pub use error::PapersError;
 pub use experiment::{Experiment, Finding, Measured};
-pub use markdown::markdown;
+pub use markdown::{FAR_PERCENT, TURNED_PERCENT, is_near, markdown, shorter_rows};
 pub use page::page;
 pub use paper::Paper;
 pub use report::{ClaimReport, ExperimentReport, PaperReport, ReadingReport, Sources, run_experiments};

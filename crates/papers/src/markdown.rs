@@ -1,19 +1,41 @@
 //! A report as Markdown, for `docs/experiments.md`. It must not compute anything.
 
 use crate::chart::Chart;
+use crate::claim::Shown;
 use crate::paper::Paper;
 use crate::report::{ClaimReport, ExperimentReport, PaperReport, Sources};
 
 /// Rows of a chart's table; longer ones are in the page and in JSON.
 const MAX_ROWS: usize = 24;
 
-/// The report as Markdown. `command` is what makes it again.
-pub fn markdown(report: &PaperReport, command: &str) -> String {
+/// Of a hundred numbers, how many may be farther from those of the shorter run than [`is_near`] says, as a tenth of the length
+/// leaves few requests to each VM and interval.
+pub const FAR_PERCENT: usize = 14;
+/// How many of a hundred may point another way than those of the shorter run.
+pub const TURNED_PERCENT: usize = 4;
+
+/// Whether a number and that of the shorter run are near each other: shares within 0.15, or half of the larger one; everything
+/// else within a factor of two.
+pub fn is_near(one: f64, other: f64, shown: Shown) -> bool {
+    let off = (one - other).abs();
+    let larger = one.abs().max(other.abs());
+    match shown {
+        Shown::Percent => off <= 0.15 || off <= larger / 2.0,
+        _ => off <= larger / 2.0 + 0.05,
+    }
+}
+
+/// The report as Markdown. `shorter` is the same in a tenth of the length, which a test repeats, and `command` what makes the
+/// page again.
+pub fn markdown(report: &PaperReport, shorter: Option<&PaperReport>, command: &str) -> String {
     let mut out = format!(
         "# The papers' experiments\n\nWith this page you can see how near Lodestore comes to the papers that it follows, and \
          where it parts. It is generated; do not edit it:\n\n```\n{command}\n```\n\n"
     );
     out.push_str(INTRODUCTION);
+    if shorter.is_some() {
+        out.push_str(&held());
+    }
     out.push_str(&summary(report));
     if let Some(folder) = &report.traces {
         out.push_str("## Traces\n\n");
@@ -26,6 +48,10 @@ pub fn markdown(report: &PaperReport, command: &str) -> String {
             out.push_str(&format!("## {}\n\n{}.\n\n", paper.title(), paper.citation()));
             of_paper.iter().for_each(|experiment| out.push_str(&section(experiment)));
         }
+    }
+    if let Some(shorter) = shorter {
+        out.push_str(&format!("## {SHORTER}\n\n{SHORTER_HEAD}"));
+        shorter_rows(shorter).iter().for_each(|row| out.push_str(row));
     }
     out.truncate(out.trim_end().len());
     out.push('\n');
@@ -47,6 +73,53 @@ in them is assumed, was fixed before the first run, and is not adjusted to make 
 a model of the devices ([hardware](hardware.md)), without queues: the papers measured loaded systems. Blocks are 4 KiB.
 
 ";
+
+/// Title of the section of the shorter run.
+const SHORTER: &str = "In a tenth of the length";
+
+const SHORTER_HEAD: &str = "\
+What a test repeats, digit by digit. Seldom a reason to look here: numbers of so short a run hang on few requests.
+
+| what | measured | indented rows, in their order |
+|---|--:|--:|
+";
+
+/// How a test holds the page to the code.
+fn held() -> String {
+    format!(
+        "**How the page is held to the code.** The command at its head also runs a tenth of every workload, and half of the \
+         simulated seconds of the last paper; what comes out stands in [the last section](#{}). \
+         `cargo test -p lode-papers` runs this again and allows no difference, in no digit of a number and no letter of a \
+         figure's text, of which there is a checksum. The longer run is not repeated: of its numbers at most {FAR_PERCENT} in a \
+         hundred may be far from those of the shorter one (shares by more than 15 points and half of the larger, others by more than \
+         a factor of two), and at most {TURNED_PERCENT} in a hundred may point another way.\n\n",
+        anchor(SHORTER)
+    )
+}
+
+/// Rows of the section of the shorter run, each with its line feed: the numbers of all statements, and of each figure the
+/// checksum of all that is said and shown of it.
+pub fn shorter_rows(report: &PaperReport) -> Vec<String> {
+    let mut rows = Vec::new();
+    for experiment in &report.experiments {
+        let place = format!("{}, {}", experiment.paper.title(), experiment.name);
+        for claim in &experiment.claims {
+            let text = |value| claim.shown.text(value);
+            let others: Vec<_> = claim.otherwise.iter().map(|reading| text(reading.measured)).collect();
+            let what = format!("{place}: {}", claim.about);
+            rows.push(line(&[what, text(claim.measured), others.join("; ")]));
+        }
+        let checksum = format!("{:016x}", fnv(&section(experiment)));
+        rows.push(line(&[format!("{place}: checksum of the whole figure"), checksum, String::new()]));
+    }
+    rows
+}
+
+/// FNV-1a, 64 bits (Fowler, Noll, Vo).
+fn fnv(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
 
 fn summary(report: &PaperReport) -> String {
     let mut out = String::from(

@@ -34,9 +34,9 @@ impl<F: FnMut(u64, &mut Rng, &mut VecDeque<Step>)> Program for Rounds<F> {
     }
 }
 
-/// Between half of the mean and one and a half.
-pub(crate) fn about_ns(mean_us: u64, rng: &mut Rng) -> u64 {
-    mean_us * 500 + rng.below(mean_us * 1000 + 1)
+/// The mean, or less or more by up to so many per cent of it, at most 100.
+pub(crate) fn about_ns(mean_us: u64, spread_percent: u64, rng: &mut Rng) -> u64 {
+    mean_us * 10 * (100 - spread_percent) + rng.below(mean_us * 20 * spread_percent + 1)
 }
 
 /// Time on a processor, in microseconds.
@@ -72,9 +72,18 @@ pub(crate) struct Journal {
     pub blocks: u64,
     /// Data that must be on the disk before the commit, if any.
     pub ordered_tag: Option<u32>,
+    /// Processor time in which a buffer is changed.
+    pub change_cpu_us: u64,
+    /// Processor time in which a transaction is closed.
+    pub close_cpu_us: u64,
 }
 
 impl Journal {
+    /// Blocks of the journal that a commit takes: a descriptor, the buffers and the commit record.
+    pub fn commit_blocks(buffers: u64) -> u64 {
+        buffers + 2
+    }
+
     /// Tags from the first on that it uses.
     pub fn tags(buffers: u32) -> u32 {
         2 * buffers
@@ -83,8 +92,7 @@ impl Journal {
     /// The journal's own process: it closes the transaction, waits for the data that it orders, writes the changed buffers
     /// to the journal, which nobody may change meanwhile, and the commit record; then who asked goes on.
     pub fn program(self, rng: Rng) -> Box<dyn Program> {
-        // A descriptor, the buffers and the commit record.
-        let length = u64::from(self.buffers) + 2;
+        let length = Journal::commit_blocks(u64::from(self.buffers));
         Rounds::boxed(rng, move |round, _, ops| {
             let first = self.first_block + round * length % (self.blocks / length * length);
             let write = |tag, at: u64, waits| {
@@ -99,7 +107,7 @@ impl Journal {
             };
             ops.push_back(Step::Collect { event: self.commit });
             ops.push_back(Step::Lock { lock: self.transaction, mode: Mode::Write });
-            ops.push_back(cpu_us(20));
+            ops.push_back(cpu_us(self.close_cpu_us));
             ops.push_back(Step::Unlock { lock: self.transaction });
             if let Some(tag) = self.ordered_tag {
                 ops.push_back(Step::WaitIo { target: IoTarget::Tag(tag), primitive: Primitive::LockPage });
@@ -136,7 +144,7 @@ impl Journal {
         ops.extend([
             Step::WaitIo { target: IoTarget::Tag(in_place), primitive: Primitive::LockBuffer },
             Step::WaitIo { target: IoTarget::Tag(shadow), primitive: Primitive::ShadowBuffer },
-            cpu_us(5),
+            cpu_us(self.change_cpu_us),
         ]);
     }
 

@@ -21,6 +21,7 @@ numbers! {
         disk_queue = 128, 1..=65536, "commands of which a disk does the nearest first; 1: in order of arrival", "Linux: 128 requests of a queue";
         disk_expiry_ms = 5000, 0..=3600000, "milliseconds after which a command of the disk goes first, wherever it is", "Linux's deadline scheduler, default of Ubuntu 14.04: 5 s for writes";
         ram_block_ns = 2000, 0..=1000000000, "nanoseconds in which a ramdisk writes or reads a block", "assumed";
+        ram_parallel = 1, 1..=1024, "commands that a ramdisk serves at a time; with more than one each block is a command of its own", "assumed: one processor copies";
         ssd_parallel = 8, 1..=1024, "commands that an SSD serves at a time", "assumed: its channels";
         ssd_read_us = 100, 0..=1000000, "microseconds in which an SSD begins to read", "assumed";
         ssd_write_us = 1300, 0..=1000000, "microseconds in which an SSD without a volatile write cache makes a write durable", "paper, section 7.1, turns that cache off; assumed: the programming of a page of MLC flash";
@@ -43,7 +44,7 @@ impl MachineSettings {
     /// The write cache.
     pub fn cache(&self, kind: CacheKind) -> DeviceModel {
         let still = DeviceModel {
-            parallel: 1,
+            parallel: self.ram_parallel as u32,
             window: 1,
             expiry_ns: 0,
             read_ns: 0,
@@ -72,6 +73,7 @@ impl MachineSettings {
         if self.disk_fixed_us > 0 {
             let fixed_ns = 1000 * self.disk_fixed_us;
             return DeviceModel {
+                parallel: 1,
                 read_ns: fixed_ns,
                 write_ns: fixed_ns,
                 read_block_ns: 0,

@@ -128,7 +128,10 @@ impl PaperCommand {
         if self.paper == Which::Auto {
             return self.run_auto(to_standard_output == 0);
         }
-        let report = self.report(&chosen)?;
+        let report = self.report(&chosen, self.length())?;
+        // A page of a full run, or of traces, is no page that a test repeats.
+        let is_repeated = self.markdown.is_some() && !self.full && self.traces.is_none();
+        let shorter = is_repeated.then(|| self.report(&chosen, Length::Tiny)).transpose()?;
         let text = || text_of(&report);
         let shown = if to_standard_output == 0 { output::write(&text()) } else { Ok(()) };
         let page = || match &self.html {
@@ -136,7 +139,7 @@ impl PaperCommand {
             None => Ok(()),
         };
         let words = || match &self.markdown {
-            Some(path) => write_result(path, &markdown(&report, &self.command())),
+            Some(path) => write_result(path, &markdown(&report, shorter.as_ref(), &self.command())),
             None => Ok(()),
         };
         let json = self.json.write_file(&report);
@@ -230,9 +233,9 @@ impl PaperCommand {
         shown.and(page()).and(words()).and(json)
     }
 
-    fn report(&self, chosen: &[&Experiment]) -> Result<PaperReport, CliError> {
+    fn report(&self, chosen: &[&Experiment], length: Length) -> Result<PaperReport, CliError> {
         let options = RunOptions {
-            length: self.length(),
+            length,
             traces: Default::default(),
             threads: self.threads(),
             memory_bytes: self.memory,

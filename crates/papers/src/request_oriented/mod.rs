@@ -3,6 +3,7 @@
 mod motivation;
 mod postgres;
 mod redis;
+mod small_redis;
 
 use crate::experiment::Experiment;
 use crate::job::{CacheDevice, Job, Model, Processes, Variation};
@@ -21,6 +22,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     postgres::TABLE_3,
     redis::FIG_9,
     redis::TABLE_4,
+    small_redis::SMALL,
 ];
 
 /// The policies in the paper's order (section 7.1).
@@ -31,10 +33,24 @@ const MODEL: &str = "How many pages a transaction changes was chosen after Table
      is of processors, two disks with a head and a queue, FlashCache's map, two file systems with journals, and the kernel's \
      writer (`lode requests --settings` lists every number with its source); the kernel's queues never refuse a command";
 
+/// A model as it is committed.
+const fn plain(model: Model, policy: &'static str, cache_mib: u32, device: CacheDevice) -> Processes {
+    Processes {
+        model,
+        policy,
+        cache_mib,
+        device,
+        clients: None,
+        dirty_percent: None,
+        disk_queue: None,
+        log_blocks: None,
+        seed: 1,
+    }
+}
+
 /// PostgreSQL over a ramdisk of this size.
 const fn postgres(policy: &'static str, cache_mib: u32) -> Processes {
-    let (model, device) = (Model::Postgres(Variation::NONE), CacheDevice::Ram);
-    Processes { model, policy, cache_mib, device, clients: None, dirty_percent: None, disk_queue: None }
+    plain(Model::Postgres(Variation::NONE), policy, cache_mib, CacheDevice::Ram)
 }
 
 /// The same over an SSD.

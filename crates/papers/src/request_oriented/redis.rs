@@ -3,7 +3,7 @@
 use lode_draw::Unit;
 use lode_processes::RequestsReport;
 
-use super::{POLICIES, all};
+use super::{POLICIES, all, plain};
 use crate::chart::{Bars, Chart};
 use crate::claim::{Bound, Claim, Reported, Shown};
 use crate::experiment::{Experiment, Finding, least, less, more, most, ratio};
@@ -105,15 +105,7 @@ const CELLS: [(&str, u64, CacheDevice); 4] = [
 
 pub(super) const fn job(policy: &'static str, updates: u64, device: CacheDevice) -> Processes {
     let cache_mib = if matches!(device, CacheDevice::Ram) { 512 } else { 16_384 };
-    Processes {
-        model: Model::Redis(updates),
-        policy,
-        cache_mib,
-        device,
-        clients: None,
-        dirty_percent: None,
-        disk_queue: None,
-    }
+    plain(Model::Redis(updates), policy, cache_mib, device)
 }
 
 fn fig_9(results: &Results) -> Finding {

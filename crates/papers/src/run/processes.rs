@@ -13,7 +13,6 @@ use crate::workload::Length;
 const NS_PER_S: u64 = 1_000_000_000;
 /// The part of a run that does not count.
 const WARM_UP_PART: u64 = 6;
-const SEED: u64 = 1;
 
 /// Simulated seconds; the paper ran 30 minutes.
 pub fn simulated_s(length: Length) -> u64 {
@@ -42,6 +41,7 @@ pub(super) fn run_processes(job: &Processes, length: Length) -> Result<RequestsR
     };
     let config = RunConfig {
         cache_blocks: ((u64::from(job.cache_mib) << 20) / BLOCK.bytes()).max(1) as usize,
+        seed: job.seed,
         end_ns,
         warm_up_ns: end_ns / WARM_UP_PART,
         ..RunConfig::new(AdmissionOptions::new(policy, &[])?, machine, kind)
@@ -53,14 +53,19 @@ pub(super) fn run_processes(job: &Processes, length: Length) -> Result<RequestsR
                 backends: job.clients.map_or(settings.backends, u64::from),
                 transaction_cpu_us: variation.transaction_us.unwrap_or(settings.transaction_cpu_us),
                 dirtied_percent: variation.dirtied_percent.unwrap_or(settings.dirtied_percent),
+                log_blocks: job.log_blocks.unwrap_or(settings.log_blocks),
                 ..settings
             }
-            .script(SEED)
+            .script(job.seed)
         }
         Model::Redis(updates_percent) => {
             let settings = RedisSettings { updates_percent, ..RedisSettings::default() };
-            let clients = job.clients.map_or(settings.clients, u64::from);
-            RedisSettings { clients, ..settings }.script(SEED)
+            RedisSettings {
+                clients: job.clients.map_or(settings.clients, u64::from),
+                log_blocks: job.log_blocks.unwrap_or(settings.log_blocks),
+                ..settings
+            }
+            .script(job.seed)
         }
     };
     Ok(run_script(script?, &config)?)

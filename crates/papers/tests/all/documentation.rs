@@ -1,18 +1,18 @@
-//! `docs/experiments.md`, beside a run of a tenth of its length.
+//! `docs/experiments.md`, beside a run of a tenth of its length, whose numbers it has to have to the last digit.
 
 use std::collections::HashMap;
 
 use lode_papers::run::RunOptions;
 use lode_papers::workload::Length;
-use lode_papers::{ClaimReport, ExperimentReport, Shown, Sources, experiments, run_experiments};
+use lode_papers::{
+    ClaimReport, ExperimentReport, FAR_PERCENT, PaperReport, Shown, Sources, TURNED_PERCENT, experiments,
+    is_near, run_experiments, shorter_rows,
+};
 
 const DOCUMENT: &str = include_str!("../../../../docs/experiments.md");
 
-/// How many of a hundred numbers may be farther off than [`is_near`] says, as a tenth of the length leaves few requests to each
-/// VM and interval.
-const FAR_PERCENT: usize = 20;
-/// How many of a hundred may point another way.
-const TURNED_PERCENT: usize = 10;
+/// Where the numbers of the shorter run are.
+const SHORTER: &str = "\n## In a tenth of the length\n";
 
 /// The cells behind the first of every row, by the first, as the document has them.
 fn rows() -> HashMap<&'static str, Vec<&'static str>> {
@@ -27,14 +27,22 @@ fn number(text: &str, shown: Shown) -> Option<f64> {
     Some(if shown == Shown::Percent { value / 100.0 } else { value })
 }
 
-/// Shares within 0.15, or half of the larger one; everything else within a factor of two.
-fn is_near(one: f64, other: f64, shown: Shown) -> bool {
-    let off = (one - other).abs();
-    let larger = one.abs().max(other.abs());
-    match shown {
-        Shown::Percent => off <= 0.15 || off <= larger / 2.0,
-        _ => off <= larger / 2.0 + 0.05,
-    }
+/// What a document has of the shorter run and a run has not, and the other way round.
+fn differences(document: &str, rows: &[String]) -> Vec<String> {
+    let (_, section) = document.split_once(SHORTER).unwrap_or_default();
+    let documented: Vec<&str> = section.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    let found: Vec<&str> = rows.iter().map(|row| row.trim_end()).collect();
+    let lacks = |lines: &[&str], line: &&str| !lines.contains(line);
+    let stale = documented.iter().filter(|line| lacks(&found, line)).map(|line| format!("documented {line}"));
+    let new = found.iter().filter(|line| lacks(&documented, line)).map(|line| format!("found      {line}"));
+    stale.chain(new).collect()
+}
+
+fn run(chosen: impl Fn(&lode_papers::Experiment) -> bool) -> PaperReport {
+    let chosen: Vec<_> = experiments().filter(|experiment| chosen(experiment)).collect();
+    let options =
+        RunOptions { length: Length::Tiny, traces: Default::default(), threads: 2, memory_bytes: 1 << 30 };
+    run_experiments(&chosen, None, options, &|_| {}, &|_, _| {}).expect("a run")
 }
 
 #[derive(Default)]
@@ -73,11 +81,13 @@ impl Counted {
 }
 
 #[test]
-fn a_tenth_of_its_length_is_near_what_is_documented() {
-    let chosen: Vec<_> = experiments().collect();
-    let options =
-        RunOptions { length: Length::Tiny, traces: Default::default(), threads: 2, memory_bytes: 1 << 30 };
-    let report = run_experiments(&chosen, None, options, &|_| {}, &|_, _| {}).expect("a run");
+fn a_tenth_of_its_length_is_what_is_documented_and_near_the_rest() {
+    let report = run(|_| true);
+    let differences = differences(DOCUMENT, &shorter_rows(&report));
+    assert!(
+        differences.is_empty(),
+        "docs/experiments.md is stale; make it anew with the command at its head: {differences:#?}"
+    );
     let documented = rows();
     let mut tally = Counted::default();
     for experiment in &report.experiments {
@@ -97,6 +107,22 @@ fn a_tenth_of_its_length_is_near_what_is_documented() {
     assert!(tally.compared > 100);
     assert!(100 * tally.far.len() <= FAR_PERCENT * tally.compared, "{:#?}", tally.far);
     assert!(100 * tally.turned.len() <= TURNED_PERCENT * tally.compared, "{:#?}", tally.turned);
+}
+
+#[test]
+fn a_stale_number_or_text_is_noticed() {
+    let report = run(|experiment| experiment.figure == "8-9");
+    let rows = shorter_rows(&report);
+    let document = format!("{SHORTER}\n| what | measured | rows |\n|---|--:|--:|\n{}", rows.concat());
+    assert_eq!(differences(&document, &rows), Vec::<String>::new());
+    let digit = document.rfind(|char: char| char.is_ascii_digit()).expect("a checksum has digits");
+    let other = if document[digit..].starts_with('1') { "2" } else { "1" };
+    let changed = format!("{}{other}{}", &document[..digit], &document[digit + 1..]);
+    assert_eq!(differences(&changed, &rows).len(), 2, "the old one and the new one");
+    let mut retold = report;
+    retold.experiments[0].notes.push("Something else".to_owned());
+    assert_eq!(differences(&document, &shorter_rows(&retold)).len(), 2);
+    assert_eq!(differences("", &rows).len(), rows.len(), "a page without the section");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod figure_3;
 mod models;
 mod power;
+mod settings;
 mod text;
 
 use lode_policy::criticality::{AdmissionOptions, AdmissionPolicy, Stall};
