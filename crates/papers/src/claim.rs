@@ -127,12 +127,14 @@ pub struct Claim {
     pub same: Bound,
     /// What Lodestore set out to reach on the committed profiles, where it set anything, before anything was measured.
     pub goal: Option<Bound>,
+    /// Why it does not, in a few words, for the list of goals that were missed.
+    pub missed: Option<&'static str>,
 }
 
 impl Claim {
     /// A claim without a goal of our own.
     pub const fn new(key: &'static str, about: &'static str, shown: Shown, reported: Reported) -> Claim {
-        Claim { key, about, shown, reported, source: "", same: Bound::Above(0.0), goal: None }
+        Claim { key, about, shown, reported, source: "", same: Bound::Above(0.0), goal: None, missed: None }
     }
 
     /// The claim with the place where the paper says so.
@@ -150,6 +152,12 @@ impl Claim {
     /// The claim with a goal.
     pub const fn goal(mut self, goal: Bound) -> Claim {
         self.goal = Some(goal);
+        self
+    }
+
+    /// The claim with why its goal is missed, which is said only where it is.
+    pub const fn missed(mut self, why: &'static str) -> Claim {
+        self.missed = Some(why);
         self
     }
 }

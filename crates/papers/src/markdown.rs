@@ -157,7 +157,10 @@ fn summary(report: &PaperReport) -> String {
         .map(|(experiment, claim)| {
             let measured = claim.shown.text(claim.measured);
             let (title, name) = (experiment.paper.title(), &experiment.name);
-            format!("- {title}, {name}: {}: {measured} ({}).\n", claim.about, claim.goal_text())
+            // Why is known of the profiles; the user's traces may be otherwise.
+            let known = claim.missed.filter(|_| experiment.sources == Sources::Synthetic);
+            let why = known.map(|why| format!("; {why}")).unwrap_or_default();
+            format!("- {title}, {name}: {}: {measured} ({}){why}.\n", claim.about, claim.goal_text())
         })
         .collect();
     if !missed.is_empty() {

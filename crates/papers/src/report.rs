@@ -91,6 +91,9 @@ pub struct ClaimReport {
     pub goal: Option<String>,
     /// Whether it did.
     pub goal_met: Option<bool>,
+    /// Why it did not; of goals that were met, and where nothing is said, none.
+    #[serde(skip)]
+    pub missed: Option<&'static str>,
     /// The same under other readings of the paper, or other properties of the workload.
     pub otherwise: Vec<ReadingReport>,
 }
@@ -108,13 +111,14 @@ pub struct ReadingReport {
 
 impl ClaimReport {
     fn new(claim: &Claim, measured: &Measured) -> ClaimReport {
-        let Claim { key, about, shown, reported, source, same, goal } = *claim;
+        let Claim { key, about, shown, reported, source, same, goal, missed } = *claim;
         let value = measured.value.filter(|value| value.is_finite());
         let otherwise = measured.otherwise.iter().map(|(reading, value)| ReadingReport {
             reading: reading.clone(),
             measured: *value,
             same_direction: value.map(|value| same.holds(value)),
         });
+        let goal_met = goal.zip(value).map(|(goal, value)| goal.holds(value));
         ClaimReport {
             key,
             about,
@@ -125,7 +129,8 @@ impl ClaimReport {
             measured: value,
             same_direction: value.map(|value| same.holds(value)),
             goal: goal.map(|goal| goal.text(shown)),
-            goal_met: goal.zip(value).map(|(goal, value)| goal.holds(value)),
+            goal_met,
+            missed: missed.filter(|_| goal_met == Some(false)),
             otherwise: otherwise.collect(),
         }
     }

@@ -25,6 +25,8 @@ pub struct Workload {
     reduced_requests: u64,
     /// What is other than in the profiles.
     pub change: Option<Change>,
+    /// What the only VM does, where no profile says it.
+    pub mix: Option<Mix>,
 }
 
 /// What is other than in a profile, to find out what a result hangs on.
@@ -36,12 +38,36 @@ pub enum Change {
     AreasInTurn(u32),
 }
 
+/// One VM that reads and writes a few hot blocks, each as likely as another, and reads cold ones, each as good as once: so that one
+/// property can be varied and the others stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Mix {
+    /// Of ten thousand requests, those that read a cold block.
+    pub cold_reads: u32,
+    /// Of ten thousand requests, those that write a hot block; what is left reads one.
+    pub hot_writes: u32,
+    /// Hot blocks.
+    pub hot_blocks: u32,
+}
+
+impl Mix {
+    /// Requests of a VM: so many that its first accesses to hot blocks do not count.
+    pub const REQUESTS: u64 = 120_000;
+    /// Blocks that it may touch: so many more than cold reads that few are read twice.
+    pub const BLOCKS: u32 = 200_000;
+}
+
 /// Of a reduced run's requests, the part that tests run.
 const TINY_PART: u64 = 10;
 
 impl Workload {
     const fn new(name: &'static str, vms: &'static [&'static str], reduced_requests: u64) -> Workload {
-        Workload { name, vms, reduced_requests, change: None }
+        Workload { name, vms, reduced_requests, change: None, mix: None }
+    }
+
+    /// A VM of [`Mix::REQUESTS`] requests.
+    pub(crate) const fn mixed(name: &'static str, vms: &'static [&'static str], mix: Mix) -> Workload {
+        Workload { mix: Some(mix), ..Workload::new(name, vms, Mix::REQUESTS) }
     }
 
     /// The requests that a run is to have in all; none for all there are.

@@ -76,7 +76,11 @@ static CLAIMS: &[Claim] = &[
         "section 5.3, observation 2",
     ),
     percent("etica-14-full", "Full: fewer SSD writes than ECI-Cache, mean of the VMs", 0.338, WRITES)
-        .goal(Bound::AtLeast(0.25)),
+        .goal(Bound::AtLeast(0.25))
+        .missed(
+            "they rise where ECI-Cache-like sends writes to the disk, which is also where latency falls, so that no reading here meets \
+             both goals; the section Property shows why",
+        ),
     percent("etica-14-web_3", "web_3, Full: fewer SSD writes", 0.95, WRITES),
     percent("etica-14-stg_1", "stg_1, Full: fewer SSD writes", 0.24, "section 5.4, observation 2"),
     percent("etica-14-src2_0", "src2_0, Full: fewer SSD writes", 0.14, "section 5.4, observation 2"),
@@ -85,43 +89,43 @@ static CLAIMS: &[Claim] = &[
 
 /// A kind of cache on the 12 VMs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Eci(&'static str),
     Etica(&'static str),
 }
 
-const KINDS: [(&str, Kind); 5] = [
+pub(super) const KINDS: [(&str, Kind); 5] = [
     ("ECI-Cache-like", Kind::Eci(ECI_DEFAULT)),
     ("the same, all write-back", Kind::Eci(ECI_WRITE_BACK)),
     ("ETICA-NPE", Kind::Etica("npe")),
     ("ETICA-Full", Kind::Etica("full-hybrid")),
     ("ETICA-Full, strict", Kind::Etica("full-strict")),
 ];
-const ECI: usize = 0;
-const ECI_WB: usize = 1;
-const NPE: usize = 2;
-const FULL: usize = 3;
+pub(super) const ECI: usize = 0;
+pub(super) const ECI_WB: usize = 1;
+pub(super) const NPE: usize = 2;
+pub(super) const FULL: usize = 3;
 const STRICT: usize = 4;
 
-fn job(kind: Kind, total: u32, dram_percent: u32) -> Replay {
+pub(super) fn job(kind: Kind, total: u32, dram_percent: u32) -> Replay {
     match kind {
         Kind::Eci(threshold) => on_mix(eci(threshold), one_level(total)),
         Kind::Etica(mode) => on_mix(etica(mode), two_levels(total, dram_percent)),
     }
 }
 
-fn jobs() -> Vec<Job> {
+pub(super) fn jobs() -> Vec<Job> {
     KINDS.iter().map(|(_, kind)| Job::Replay(job(*kind, TOTAL, DRAM_PERCENT))).collect()
 }
 
 /// By how much less latency a VM has, for each VM.
-fn vms_faster(one: &Report, other: &Report) -> Vec<Option<f64>> {
+pub(super) fn vms_faster(one: &Report, other: &Report) -> Vec<Option<f64>> {
     let pairs = vm_latencies_us(one).into_iter().zip(vm_latencies_us(other));
     pairs.map(|(one, other)| less(one, other)).collect()
 }
 
 /// By how many fewer SSD writes, for each VM that has any under the other.
-fn vms_sparing(one: &Report, other: &Report) -> Vec<Option<f64>> {
+pub(super) fn vms_sparing(one: &Report, other: &Report) -> Vec<Option<f64>> {
     let writes = |report: &Report| report.vms.iter().map(|vm| ssd_writes(&vm.counts)).collect::<Vec<_>>();
     writes(one).into_iter().zip(writes(other)).map(|(one, other)| less(one, other)).collect()
 }

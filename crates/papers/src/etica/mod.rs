@@ -5,8 +5,10 @@ mod examples;
 mod host;
 mod intervals;
 mod policies;
+mod property;
 mod readings;
 mod sizes;
+mod sweeps;
 
 use crate::experiment::Experiment;
 use crate::job::{LevelSizes, Replay, Scheme, Size};
@@ -21,6 +23,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     host::FIG_12_TO_14,
     host::SWEEP,
     readings::READINGS,
+    property::PROPERTY,
     arrivals::FIG_15_AND_16,
     intervals::FIG_17,
 ];

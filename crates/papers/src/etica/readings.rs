@@ -22,7 +22,7 @@ pub(super) const READINGS: Experiment = Experiment {
     measure,
 };
 
-const CHANGES: [(&str, Option<(&str, &str)>); 8] = [
+pub(super) const CHANGES: [(&str, Option<(&str, &str)>); 8] = [
     ("as in Figs. 12 to 14", None),
     ("popularity=wb", Some(("popularity", "wb"))),
     ("popularity=any", Some(("popularity", "any"))),
@@ -33,7 +33,7 @@ const CHANGES: [(&str, Option<(&str, &str)>); 8] = [
     ("window=reset", Some(("window", "reset"))),
 ];
 
-fn job(change: Option<(&'static str, &'static str)>) -> Replay {
+pub(super) fn job(change: Option<(&'static str, &'static str)>) -> Replay {
     let scheme = etica("full-hybrid");
     let scheme = match change {
         Some((key, value)) => scheme.set(key, value),
@@ -42,7 +42,7 @@ fn job(change: Option<(&'static str, &'static str)>) -> Replay {
     on_mix(scheme, two_levels(TOTAL, DRAM_PERCENT))
 }
 
-fn jobs() -> Vec<Job> {
+pub(super) fn jobs() -> Vec<Job> {
     CHANGES.iter().map(|(_, change)| Job::Replay(job(*change))).collect()
 }
 

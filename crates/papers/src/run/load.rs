@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::source::{Lane, Together};
 use crate::error::PapersError;
 use crate::job::{LevelSizes, Size};
-use crate::workload::{Change, Length, Workload};
+use crate::workload::{Change, Length, Mix, Workload};
 
 /// Blocks of all experiments.
 pub const BLOCK: BlockSize = BlockSize::KIB_4;
@@ -80,7 +80,11 @@ impl Loaded {
         traces: &BTreeMap<&'static str, PathBuf>,
         memory_bytes: u64,
     ) -> Result<Loaded, PapersError> {
-        let mut profiles = workload.vms.iter().map(|name| profile(name)).collect::<Result<Vec<_>, _>>()?;
+        let profile_of = |name: &&'static str| match &workload.mix {
+            Some(mix) => mix_profile(name, mix),
+            None => profile(name),
+        };
+        let mut profiles = workload.vms.iter().map(profile_of).collect::<Result<Vec<_>, _>>()?;
         if let Some(Change::RunBlocks(blocks)) = workload.change {
             profiles.iter_mut().for_each(|profile| set_runs(profile, blocks));
         }
@@ -166,6 +170,27 @@ fn take_turns(profile: &mut Profile, areas: u32) {
             profile.phase.push(Phase { share: phase.share / f64::from(turns), stream });
         }
     }
+}
+
+/// What a VM that is made to vary one property does.
+fn mix_profile(name: &str, mix: &Mix) -> Result<Profile, PapersError> {
+    let share = |part: u32, whole: u32| f64::from(part) / f64::from(whole);
+    let (cold, writes) = (share(mix.cold_reads, 10_000), share(mix.hot_writes, 10_000));
+    let text = format!(
+        "name = {name:?}\nseed = 1\nrequests = {}\nfootprint_bytes = {}\nread_share = {}\n\
+         sizes.read = [[4096, 1]]\nsizes.write = [[4096, 1]]\n\
+         arrival = {{ kind = \"poisson\", requests_per_s = 100 }}\n\
+         [[phase]]\n\
+         [[phase.stream]]\nweight = {}\nrange = [0.0, {end}]\nread_share = {}\npattern = \"random\"\n\
+         [[phase.stream]]\nweight = {cold}\nrange = [{end}, 1.0]\nread_share = 1.0\npattern = \"random\"\n",
+        Mix::REQUESTS,
+        u64::from(Mix::BLOCKS) * BLOCK.bytes(),
+        1.0 - writes,
+        1.0 - cold,
+        (1.0 - cold - writes) / (1.0 - cold),
+        end = share(mix.hot_blocks, Mix::BLOCKS),
+    );
+    Ok(Profile::parse(&text, name)?)
 }
 
 /// Makes what follows Zipf's law go on for so many blocks from each place.

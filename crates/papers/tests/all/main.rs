@@ -4,4 +4,5 @@
 mod auto;
 mod catalogue;
 mod documentation;
+mod property;
 mod traces;
