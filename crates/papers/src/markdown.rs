@@ -10,7 +10,7 @@ const MAX_ROWS: usize = 24;
 
 /// Of a hundred numbers, how many may be farther from those of the shorter run than [`is_near`] says, as a tenth of the length
 /// leaves few requests to each VM and interval.
-pub const FAR_PERCENT: usize = 14;
+pub const FAR_PERCENT: usize = 15;
 /// How many of a hundred may point another way than those of the shorter run.
 pub const TURNED_PERCENT: usize = 4;
 
