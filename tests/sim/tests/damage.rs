@@ -160,7 +160,9 @@ fn g5_a_clean_copy_does_not_outlive_a_dirty_one_that_is_missing() {
         world.set_writes_around(true);
         let op = GuestOp::write(5 * BLOCK, Buf::copy_of(&pattern(2, BLOCK as usize)), false);
         world.submit(GuestRequest { token: 1, op, now_ns: 0 });
-        (0..steps).for_each(|_| drop(world.step()));
+        for _ in 0..steps {
+            world.step();
+        }
         world.go_down(true);
         assert_eq!(damage(&mut world, 1), 1);
         world.restart(machine.clone()).unwrap();
