@@ -386,7 +386,7 @@ impl Replay<'_> {
         // whatever became of the copy: a block that was written back and stayed may have left its place since. A dirty
         // copy that is not known to be durable never was, unless its bytes are there. A start that was cut short may
         // have found that they are not: then the table knows of the record and does not speak of it, and what is older
-        // stays.
+        // and dirty stays.
         let counts = state != EntryState::Dirty || record.version <= self.durable || (!known && is_there);
         if !counts {
             note_latest(&mut self.missing, record.block, record.version);

@@ -230,27 +230,17 @@ fn by_size(results: &Results) -> Finding {
         let [_, figure, name, other] = words[..] else { continue };
         let Some((_, readings)) = BENCHMARKS.iter().find(|(known, _)| *known == name) else { continue };
         let Some(&other) = OTHERS.iter().find(|scheme| **scheme == other) else { continue };
+        let is_rate = figure == "9";
+        let of = if is_rate { rate } else { writes };
         let value = |benchmark: Benchmark| {
-            let pair = |of: fn(&Results, &Replay) -> Option<f64>, gib| {
-                (of(results, &job(benchmark, RPAC, gib)), of(results, &job(benchmark, other, gib)))
-            };
-            let gains = SIZES_GIB.map(|gib| match (figure, other) {
-                ("9", _) => {
-                    let (own, others) = pair(rate, gib);
-                    more(own, others)
-                }
-                (_, "larc") => {
-                    let (own, others) = pair(writes, gib);
-                    more(own, others)
-                }
-                _ => {
-                    let (own, others) = pair(writes, gib);
-                    less(own, others)
-                }
+            let gains = SIZES_GIB.map(|gib| {
+                let (own, others) =
+                    (of(results, &job(benchmark, RPAC, gib)), of(results, &job(benchmark, other, gib)));
+                if is_rate || other == "larc" { more(own, others) } else { less(own, others) }
             });
-            match (figure, other) {
-                ("9", _) => mean(gains),
-                (_, "larc") => least(gains),
+            match other {
+                _ if is_rate => mean(gains),
+                "larc" => least(gains),
                 _ => most(gains),
             }
         };
