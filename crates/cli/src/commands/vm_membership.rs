@@ -118,7 +118,7 @@ impl Rename {
 fn value_from_here(key: &str, value: &str) -> Result<String, CliError> {
     let is_path = match key {
         "backing" | "backing.path" => true,
-        "backing.sidecar" => value != NO_SIDECAR,
+        "backing.sidecar" => value != lode_server::config::NOWHERE,
         _ => false,
     };
     if !is_path {
@@ -129,9 +129,6 @@ fn value_from_here(key: &str, value: &str) -> Result<String, CliError> {
     let absolute = std::path::absolute(value).map_err(|error| refused(&error.to_string()))?;
     absolute.into_os_string().into_string().map_err(|_| refused("the name of this folder is not UTF-8"))
 }
-
-/// The word for a disk without a sidecar.
-const NO_SIDECAR: &str = "none";
 
 fn usage(what: &str) -> CliError {
     CliError::Usage(format!("Give the daemon's configuration file (or --socket) and {what}"))

@@ -30,6 +30,7 @@ pub use host::{
     DEFAULT_INTERVAL_S, DEFAULT_RATE_BYTES, HostConfig, HostDevices, HostMode, HostObjective, VmBounds,
 };
 pub use listen::{Address, Listen};
+pub use raw::NOWHERE;
 pub use units::{DailyBytes, Size};
 pub use write_back::{BackgroundConfig, OrderedKeys, Period, Share, WriteBack};
 

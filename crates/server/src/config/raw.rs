@@ -276,8 +276,8 @@ fn check_vms(
     Ok((vms, sockets))
 }
 
-/// Instead of a path: there is to be none.
-const NOWHERE: &str = "none";
+/// In place of a path: there is to be none. Of a sidecar, or of the folder of record buffers.
+pub const NOWHERE: &str = "none";
 
 fn check_sidecar(path: Option<Spanned<PathBuf>>) -> Result<SidecarPlace, Fault> {
     if path.as_ref().is_some_and(|path| path.get_ref().as_os_str() == NOWHERE) {
