@@ -198,16 +198,11 @@ impl SimPair {
                 self.change(|health| health.resilvering = Some(member));
                 self.resilvering.begun(self.version);
             }
-            Came::Failed => self.drop_member(member),
+            Came::Failed(member) => self.drop_member(member),
             Came::Counts => {
                 self.labels = self.labels.with(member, self.second.size_bytes());
                 self.change(|health| (health.in_sync[member], health.resilvering) = (true, None));
                 self.resilvering.counted(self.version);
-            }
-            Came::OtherFailed(generation) => {
-                self.drop_member(1 - member);
-                self.known_generation = self.known_generation.max(Some(generation));
-                self.resilvered += 1;
             }
             Came::Over(generation) => {
                 self.known_generation = self.known_generation.max(Some(generation));

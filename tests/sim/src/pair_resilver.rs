@@ -50,10 +50,8 @@ pub(crate) enum Came {
     On,
     /// Everything goes to the member as well from now on.
     Begun,
-    /// It cannot be written, or the other one cannot be read.
-    Failed,
-    /// It has everything, and says so; the other one cannot say so with labels of this generation.
-    OtherFailed(u64),
+    /// It is over, and this member is to be dropped: the one that cannot be written, or not be resilvered from the other one.
+    Failed(usize),
     /// It has everything, and is waited for from now on.
     Counts,
     /// Labels of this generation say so.
@@ -128,19 +126,19 @@ impl Resilvering {
                 return Came::Waits;
             }
             Step::Part(part) => {
-                let Ok(bytes) = read_part(disks[1 - member], &part) else { return Came::Failed };
+                let Ok(bytes) = read_part(disks[1 - member], &part) else { return Came::Failed(member) };
                 self.step = Step::Copying(part, bytes);
             }
             Step::Copying(part, bytes) => {
                 if write_part(disks[member], &part, &bytes).is_err() {
-                    return Came::Failed;
+                    return Came::Failed(member);
                 }
                 self.resilver.part_copied();
                 self.step = Step::Next;
             }
             Step::Flush => {
                 if disks[member].flush().is_err() {
-                    return Came::Failed;
+                    return Came::Failed(member);
                 }
                 self.step = Step::Counted(None, labels.with(member, disks[member].size_bytes()), member);
                 return Came::Counts;
@@ -163,7 +161,7 @@ impl Resilvering {
     /// One write or flush of the label that says that it lacks something.
     fn begin_label(&mut self, disk: &mut SimDisk, label: &PairLabel, done: usize, version: u64) -> Came {
         if begin_label(disk, label, done).is_err() {
-            return Came::Failed;
+            return Came::Failed(label.member);
         }
         let is_over = done == LABEL_STEPS - 1;
         self.step = if is_over { Step::Replacing(version) } else { Step::Label(label.member, done + 1) };
@@ -181,10 +179,8 @@ impl Resilvering {
         let at = if done < 2 { member } else { 1 - member };
         let disk = &mut *disks[at];
         let taken = if done.is_multiple_of(2) { put_label(disk, &said.label(at)) } else { disk.flush() };
-        match taken {
-            Err(_) if at == member => return Came::Failed,
-            Err(_) => return Came::OtherFailed(said.generation),
-            Ok(()) => {}
+        if taken.is_err() {
+            return Came::Failed(at);
         }
         if done == 3 {
             return Came::Over(said.generation);

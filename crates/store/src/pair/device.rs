@@ -70,10 +70,7 @@ impl<D: SyncDevice> PairDevice<D> {
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when no member can be written.
     pub fn begin(&mut self, labels: &[Option<PairLabel>; MEMBERS]) -> Result<(), StoreError> {
-        let said = labels.iter().flatten().find(|label| label.generation == self.pair.generation);
-        if said.is_some_and(|said| said.in_sync != self.pair.in_sync) {
-            self.pair.generation += 1;
-        }
+        self.pair = self.pair.begun(*labels);
         let newest = self.pair.generation;
         let is_older = |label: &Option<PairLabel>| label.is_none_or(|label| label.generation < newest);
         let is_written = |member: usize| is_older(&labels[member]) || !planted("pair-label-believed");
