@@ -8,7 +8,7 @@ use crate::common::*;
 fn hot_blocks_under_a_stream(folder: &Folder) -> String {
     let line = |at: u64| {
         let (op, block, blocks) = match at % 3 {
-            0 => (if at / 3 % 10 == 0 { "Write" } else { "Read" }, at / 3 * 7 % 97 * 10, 1),
+            0 => (if (at / 3).is_multiple_of(10) { "Write" } else { "Read" }, at / 3 * 7 % 97 * 10, 1),
             _ => ("Write", 10_000 + at * 8, 8),
         };
         let tick = 128_166_372_000_000_000 + at * 600_000_000;

@@ -33,7 +33,7 @@ fn levels(dram_blocks: u64, ssd_blocks: u64) -> LevelBytes {
 fn hot_blocks_under_a_stream() -> Vec<Request> {
     let one = |at: u64| match at % 3 {
         0 => {
-            let op = if at / 3 % 10 == 0 { Direction::Write } else { Direction::Read };
+            let op = if (at / 3).is_multiple_of(10) { Direction::Write } else { Direction::Read };
             Request { vm: 0, op, block: at / 3 * 7 % 97 * 10, blocks: 1 }
         }
         _ => Request { vm: 0, op: Direction::Write, block: 10_000 + at * 8, blocks: 8 },
