@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lode_hardware::Host;
 use lode_plan::{
     Answer, CompareOptions, CompareProgress, CompareReport, ComparedSchemes, CurveOptions, CurveReport, Cut,
-    DivisionWords, Followed, LevelSize, Load, Made, Means, MiniOptions, PlanError, REPLAYS, SIMULATED_POWERS,
+    DivisionWords, Followed, LevelSize, Load, Made, Means, MiniOptions, PlanError, SIMULATED_POWERS,
     ServeOptions, SizeOptions, VmRule, Wish, answer, auto_method, compare, curves, measure, method_used,
     miniature, pair_sizes, parse_interval, parse_method, parse_money, parse_rule, parse_sampling,
     parse_scheme, parse_wish, size_page,
@@ -475,7 +475,7 @@ fn replay_plan(
         return Ok(Some(format!("the plan is not replayed, so that wear is an upper bound{why}")));
     }
     let requests: u64 = load.vms.iter().map(|vm| vm.facts.requests).sum();
-    let done = AtomicU64::new(0);
+    let (done, replays) = (AtomicU64::new(0), answer.replays() as u64);
     let options = ServeOptions {
         block_size: asked.block,
         host,
@@ -484,7 +484,7 @@ fn replay_plan(
     };
     let left_out = answer.replay(load, &|| asked.open(&control.stop), &options, &|batch| {
         let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
-        control.tell(requests_done, REPLAYS as u64 * requests);
+        control.tell(requests_done, replays * requests);
     })?;
     Ok(left_out.map(|left| match left.needed_bytes {
         Some(bytes) => format!("{}; memory='{}MiB' replays it", left.reason, bytes.div_ceil(1 << 20)),

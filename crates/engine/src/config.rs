@@ -38,6 +38,8 @@ pub struct EngineConfig {
 }
 
 impl EngineConfig {
+    /// Bytes that a volume is taken to have where its disk is not there to be asked.
+    pub const ASSUMED_VOLUME_BYTES: u64 = 1 << 40;
     /// Least reserve: one piece of a request of every size fits with room to spare.
     const LEAST_RESERVE_BLOCKS: u32 = 512;
     const RESERVE_SHARE: u32 = 64;

@@ -1,7 +1,7 @@
 //! From a request for sizes to everything that there is to say of it. It must not know how it is shown.
 
 use lode_hardware::Host;
-use lode_policy::{Settings, UNDIVIDED};
+use lode_policy::Settings;
 use lode_replay::{Report, RequestStream, short_trace_warning};
 use lode_trace::Merge;
 use lode_types::{Level, show_size};
@@ -12,32 +12,22 @@ use crate::division::{
 };
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices, best, front};
+use crate::host_memory::HostMemory;
 use crate::levels::LevelBytes;
 use crate::load::Load;
 use crate::one_level::{self, OneLevel};
-use crate::recommend::{RecommendedReport, Wish, label_of};
+use crate::recommend::{RecommendedReport, Wish};
 use crate::report::{
     FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
     WearReport,
 };
 use crate::served::settings;
 use crate::totals::{Totals, totals};
+use crate::two_levels::TwoLevels;
 use crate::words::show_usd;
 
-/// The scheme that serves a plan.
-pub const SCHEME: &str = "etica";
-
-/// Its settings with which a plan is replayed and served: shares stay as planned, and sets do not divide them, as the
-/// curves are those of undivided caches.
-pub const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), UNDIVIDED];
-
-/// Its modes that are worth a choice: what a full SSD does with writes to blocks that it does not hold. The first turns
-/// them away, which spares the SSD; the second takes them all.
-pub const MODES: [&str; 2] = ["full-hybrid", "npe"];
-
-/// How often traces are read for the replays of a plan: once for each of [`MODES`], once for one SSD level for the same money and
-/// once for the curves that it is divided by, and once without a cache.
-pub const REPLAYS: usize = MODES.len() + 3;
+/// Host memory for tables that is worth a sentence.
+const NOTABLE_TABLES_BYTES: u64 = 256 << 20;
 
 /// Most outcomes of single VMs, at all sizes that a page offers, that it has: half a megabyte.
 const MAX_PAGE_OUTCOMES: usize = 20_000;
@@ -69,8 +59,8 @@ pub struct Answer {
     pub front: Option<Vec<FrontPoint>>,
     /// What VMs would see without any cache.
     pub without_cache: Outcome,
-    /// What the plan led to when it was replayed, by mode of the scheme; none if it was not.
-    pub replayed: Vec<(&'static str, Report)>,
+    /// What the plan led to when it was replayed, by what served it; none if it was not.
+    pub replayed: Vec<(TwoLevels, Report)>,
     /// What one SSD level for the plan's money led to, with what that level is; none if it was not replayed, or where the
     /// money buys no block.
     pub one_level: Option<(LevelBytes, Report)>,
@@ -122,11 +112,17 @@ pub fn answer(load: &Load, means: Means, options: &SizeOptions) -> Result<Answer
 }
 
 impl Answer {
+    /// How often traces are read for the replays of a plan: once for each scheme that serves both levels, once for one SSD level
+    /// for the same money and once for the curves that it is divided by, and once without a cache.
+    pub fn replays(&self) -> usize {
+        TwoLevels::wished(&self.wish).len() + 3
+    }
+
     /// The scheme that one SSD level has.
     pub(crate) fn one_level_settings(&self) -> Result<Settings, PlanError> {
         match &self.wish {
             Wish::OneLevel(settings) => Ok(settings.clone()),
-            Wish::Best | Wish::TwoLevels => settings(one_level::SCHEME, one_level::SETTINGS),
+            Wish::Best | Wish::Auto | Wish::Etica => settings(one_level::SCHEME, one_level::SETTINGS),
         }
     }
 
@@ -162,6 +158,34 @@ impl Answer {
         })
     }
 
+    /// That tables of what is recommended take much more of the host's memory than those of `etica` would: memory that others
+    /// divide as a cache.
+    fn about_tables(&self, load: &Load, host: &Host, recommended: &RecommendedReport) -> Option<String> {
+        let shares: Vec<[u64; 2]> =
+            recommended.vms.iter().map(|vm| Level::SIZED.map(|level| vm.share.of(level))).collect();
+        let tables_of = |served: TwoLevels| {
+            Some(HostMemory::of(&served.settings().ok()?, load.block_bytes, &shares)?.tables_bytes)
+        };
+        let (etica, leanest) = TwoLevels::etica()
+            .into_iter()
+            .filter_map(|etica| Some((etica, tables_of(etica)?)))
+            .min_by_key(|&(_, bytes)| bytes)?;
+        let own = recommended.host_memory?.tables_bytes;
+        let more = own.saturating_sub(leanest);
+        if !recommended.is_of_two_levels() || more < NOTABLE_TABLES_BYTES {
+            return None;
+        }
+        let levels = LevelBytes { dram_bytes: more, ..LevelBytes::default() };
+        Some(format!(
+            "Tables of {} take at most {} of host memory beside the levels, {} more than those of {}; as DRAM that would cost {} usd.",
+            recommended.label,
+            show_size(own),
+            show_size(more),
+            etica.called(),
+            show_usd(Prices::of(host).cost_usd(levels)),
+        ))
+    }
+
     /// That years are told of a trace that is short, where they are.
     fn about_short_trace(&self, load: &Load) -> Option<String> {
         let shortest_ns = load.vms.iter().map(|vm| vm.span_ns).min().filter(|&ns| ns > 0)?;
@@ -192,7 +216,8 @@ impl Answer {
         recommended: &RecommendedReport,
     ) -> Vec<String> {
         let mut own = recommended.about_busy_devices();
-        if recommended.scheme == SCHEME {
+        own.extend(self.about_tables(load, host, recommended));
+        if recommended.is_of_two_levels() {
             own.extend(advice(load, &self.plan, &self.totals, options));
             own.extend(self.about_spare_ssd(load, host));
         }
@@ -211,7 +236,7 @@ impl Answer {
         let asked = self.totals.of_level.each_ref().map(|sizes| sizes.asked);
         let mut all = advice_everywhere(load, &self.plan, &self.totals, options);
         // What is said of one level is not said of the two that a page's sliders divide.
-        if recommended.scheme == SCHEME {
+        if recommended.is_of_two_levels() {
             all[asked[0]][asked[1]] = own.to_vec();
         }
         all
@@ -230,6 +255,16 @@ impl Answer {
         (all <= MAX_PAGE_OUTCOMES).then(|| drams.iter().map(row).collect())
     }
 
+    /// What the plan led to with each scheme that it was replayed with.
+    fn replayed_report(&self, load: &Load, host: &Host) -> Result<Vec<ReplayedReport>, PlanError> {
+        let shares: Vec<[u64; 2]> = self.plan.vms.iter().map(|vm| vm.share_blocks).collect();
+        let one = |(served, report): &(TwoLevels, Report)| {
+            let host_memory = HostMemory::of(&served.settings()?, load.block_bytes, &shares);
+            ReplayedReport::new(load, host, self.plan.levels, (*served, host_memory), report)
+        };
+        self.of_two_levels().map(one).collect()
+    }
+
     /// All of it as a report. `method` says how the curves were obtained, `merge` are the traces. Only `for_page` has it
     /// what [`crate::size_page`] shows for other sizes.
     ///
@@ -246,18 +281,15 @@ impl Answer {
     ) -> Result<SizeReport, PlanError> {
         let plan = &self.plan;
         let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
-        let replayed = |(mode, report): &(&'static str, Report)| {
-            ReplayedReport::new(load, host, plan.levels, mode, report)
-        };
-        let replayed: Vec<ReplayedReport> = self.replayed.iter().map(replayed).collect();
-        let choice = self.mode(load, host, options);
-        let taken = choice.as_ref().and_then(|(mode, _)| replayed.iter().find(|one| one.mode == *mode));
+        let choice = self.best_of_two_levels(load, host, options);
+        let replayed = self.replayed_report(load, host)?;
+        let taken = choice.as_ref().and_then(|choice| replayed.get(choice.at));
         let recommended = self.recommended(load, host, options)?;
-        let label = label_of(&self.one_level_settings()?);
+        let settings = self.one_level_settings()?;
         let replayed_level = self.one_level.as_ref().zip(self.money_on_one_level(load.block_bytes, host));
         let one_level = replayed_level.map(|((_, report), level)| {
             let by_curves = self.one_level_blocks.is_some();
-            one_level::report(load, host, (label, level, by_curves), report, taken)
+            one_level::report(load, host, (&settings, level, by_curves), report, taken)
         });
         let own = self.advice(load, host, options, &recommended);
         let advice_at = for_page.then(|| self.advice_at(load, options, &own, &recommended));
@@ -279,8 +311,9 @@ impl Answer {
             drive: host.drive.clone(),
             recommended,
             without_cache_us: self.without_cache_us(),
-            mode: choice.as_ref().map(|(mode, _)| *mode),
-            mode_reason: choice.map(|(_, reason)| reason),
+            two_levels: taken.map(|taken| taken.label.clone()),
+            mode: taken.and_then(|taken| taken.mode),
+            mode_reason: choice.map(|choice| choice.reason),
             replayed,
             one_level,
             not_replayed: None,

@@ -19,6 +19,8 @@ const LATENCY: &str = "mean latency";
 pub(crate) struct Candidate<'a> {
     /// The scheme with its settings, for people.
     pub(crate) name: String,
+    /// It is what runs where nobody chooses.
+    pub(crate) is_default: bool,
     pub(crate) report: &'a Report,
     /// What writing does to the SSD.
     pub(crate) wear: WearReport,
@@ -49,8 +51,8 @@ pub(crate) struct Choice {
     pub(crate) reason: String,
 }
 
-/// The best of `candidates`, the simplest first: by the objective; of those that are about as good, by latency; of those, by
-/// wear of the SSD; of those, the first.
+/// The best of `candidates`, the default first and then the simplest: by the objective; of those that are about as good, by
+/// latency; of those, by wear of the SSD; of those, the first.
 pub(crate) fn choose(load: &Load, options: &SizeOptions, candidates: &[Candidate<'_>]) -> Option<Choice> {
     let values: Vec<f64> = candidates.iter().map(|one| value(load, options, one.report)).collect();
     let best = (0..values.len()).reduce(|best, at| if values[at] > values[best] { at } else { best })?;
@@ -64,14 +66,15 @@ pub(crate) fn choose(load: &Load, options: &SizeOptions, candidates: &[Candidate
         "it is the only one that was replayed".to_owned()
     } else if close.len() == 1 {
         stages.by_objective()
-    } else if sparing.len() == 1 && fast.len() > 1 {
-        stages.by_wear(&fast)
+    } else if sparing.len() < fast.len() {
+        stages.by_wear(&fast, &sparing)
     } else if fast.len() < close.len() {
         stages.by_latency(&close, &fast)
     } else {
         let what =
             if stages.what == LATENCY { LATENCY.to_owned() } else { format!("{}, latency", stages.what) };
-        format!("no other is better by 1 % in {what} or wear, and it is the simplest of these")
+        let first = if candidates[at].is_default { "default" } else { "simplest of these" };
+        format!("no other is better by 1 % in {what} or wear, and it is the {first}")
     };
     Some(Choice { at, reason })
 }
@@ -130,8 +133,8 @@ impl Stages<'_> {
         format!("{standing}, and its requests take {less} less time than those of {}", self.name(rival))
     }
 
-    fn by_wear(&self, fast: &[usize]) -> String {
-        let rival = fast.iter().copied().filter(|&at| at != self.at);
+    fn by_wear(&self, fast: &[usize], sparing: &[usize]) -> String {
+        let rival = fast.iter().copied().filter(|at| !sparing.contains(at));
         let rival =
             rival.reduce(|one, other| if self.values[other] > self.values[one] { other } else { one });
         let rival = rival.unwrap_or(self.best);

@@ -16,6 +16,7 @@ mod division;
 mod error;
 mod front;
 mod heading;
+mod host_memory;
 mod jobs;
 mod levels;
 mod load;
@@ -33,9 +34,10 @@ mod report;
 mod served;
 mod streams;
 mod totals;
+mod two_levels;
 mod words;
 
-pub use answer::{Answer, MODES, Means, PLAN_SETTINGS, REPLAYS, SCHEME, answer};
+pub use answer::{Answer, Means, answer};
 pub use asked::{
     DivisionWords, Followed, LevelSize, SHARE_GRANULE_BYTES, auto_method, check_rule, pair_sizes,
     parse_interval, parse_method, parse_money, parse_rule, parse_sampling, parse_scheme, parse_wish,
@@ -46,6 +48,7 @@ pub use division::{LevelPlan, Outcome, SizeOptions, SizePlan, VmPlan, VmRule, si
 pub use error::PlanError;
 pub use front::{DrivePrice, FrontPoint, MAX_BUDGET_USD, Prices, best, front};
 pub use heading::{Made, PROGRAM};
+pub use host_memory::HostMemory;
 pub use jobs::in_parallel;
 pub use levels::{LevelBlockCounts, LevelBytes};
 pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
@@ -61,4 +64,5 @@ pub use report::*;
 pub use served::{LeftOut, ServeOptions};
 pub use streams::{Interval, MAX_INTERVALS, Sampling, StreamFacts, StreamOptions};
 pub use totals::{LevelTotals, Totals, totals};
+pub use two_levels::TwoLevels;
 pub use words::show_life;

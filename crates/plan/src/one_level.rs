@@ -1,13 +1,15 @@
 //! What else could be bought for a plan's money: one SSD level. It must not know how the plan came about.
 
 use lode_hardware::Host;
-use lode_policy::{Quota, UNDIVIDED};
+use lode_policy::{Quota, Settings, UNDIVIDED};
 use lode_replay::{MAX_LEVEL_BLOCKS, Report};
 use lode_types::{Level, show_size};
 
 use crate::front::Prices;
+use crate::host_memory::HostMemory;
 use crate::levels::LevelBytes;
 use crate::load::Load;
+use crate::recommend::label_of;
 use crate::report::{OneLevelReport, ReplayFigures, ReplayedReport};
 
 /// The scheme of that level: what everybody knows and many run.
@@ -99,15 +101,18 @@ fn in_granules(shares: Vec<u64>, granule: u64) -> Vec<u64> {
     if whole.iter().all(|&share| share == 0) { shares } else { whole }
 }
 
-/// What the level led to, beside the plan as it was `taken`.
+/// What the level led to with these settings, beside the plan as it was `taken`.
 pub(crate) fn report(
     load: &Load,
     host: &Host,
-    (label, level, by_curves): (String, OneLevel, bool),
+    (settings, level, by_curves): (&Settings, OneLevel, bool),
     replayed: &Report,
     taken: Option<&ReplayedReport>,
 ) -> OneLevelReport {
     let levels = level.levels;
+    let label = label_of(settings);
+    let shares_blocks: Vec<u64> = level.shares.iter().map(|share| share.ssd_blocks.into()).collect();
+    let of_both: Vec<[u64; 2]> = shares_blocks.iter().map(|&blocks| [0, blocks]).collect();
     let own = ReplayFigures::of(load, host, levels, replayed);
     let (is_faster, writes_far_less) = taken.map_or((false, false), |taken| {
         let times = own.mean_latency_us.zip(taken.mean_latency_us);
@@ -138,13 +143,14 @@ pub(crate) fn report(
     OneLevelReport {
         label,
         levels,
-        shares_blocks: level.shares.iter().map(|share| share.ssd_blocks.into()).collect(),
+        shares_blocks,
         by_curves,
         cost_usd: Prices::of(host).cost_usd(levels),
         read_hit_ratio: own.read_hit_ratio,
         mean_latency_us: own.mean_latency_us,
         wear: own.wear,
         utilisation: own.utilisation,
+        host_memory: HostMemory::of(settings, load.block_bytes, &of_both),
         is_faster,
         writes_far_less,
         sentence,

@@ -1,4 +1,4 @@
-//! What to serve in the end: the plan's two levels, or one level for the same money where that is better. It must not know how
+//! What to serve in the end: the plan's two levels, with one scheme or another, or one level for the same money where that is better. It must not know how
 //! either came about.
 
 use std::collections::BTreeMap;
@@ -9,26 +9,29 @@ use lode_replay::Report;
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
-use crate::answer::{Answer, MODES, PLAN_SETTINGS, SCHEME};
+use crate::answer::Answer;
 use crate::choice::{Candidate, Choice, choose};
 use crate::division::SizeOptions;
 use crate::error::PlanError;
 use crate::front::Prices;
+use crate::host_memory::HostMemory;
 use crate::levels::{LevelBlockCounts, LevelBytes};
 use crate::load::{Load, VmLoad};
 use crate::one_level::OneLevel;
 use crate::report::{ReplayFigures, WearReport};
-use crate::served::settings;
+use crate::two_levels::TwoLevels;
 use crate::words::{show_life, show_usd};
 
 /// Which scheme a plan shall be for.
 #[derive(Clone, Debug, Default)]
 pub enum Wish {
-    /// Whichever is best when it is replayed.
+    /// Both levels with `auto`, unless `etica` or one SSD level for the same money is better when they are replayed.
     #[default]
     Best,
-    /// Both levels, with the scheme that divides them.
-    TwoLevels,
+    /// Both levels, with `auto`.
+    Auto,
+    /// Both levels, with `etica`.
+    Etica,
     /// One SSD level for the same money, with this scheme.
     OneLevel(Settings),
 }
@@ -54,6 +57,8 @@ pub struct RecommendedReport {
     pub mean_latency_us: Option<f64>,
     /// What writing does to the SSD; none without a replay.
     pub wear: Option<WearReport>,
+    /// Host memory that it takes at most when it is served; none for shares of more blocks than a cache can have.
+    pub host_memory: Option<HostMemory>,
     /// Shares of the traces' span that the devices would work; none without a span or a replay.
     pub utilisation: Option<Utilisation>,
     /// Why this, as a part of a sentence.
@@ -76,6 +81,11 @@ pub struct RecommendedVm {
 }
 
 impl RecommendedReport {
+    /// Whether it is the plan, and not one level for its money.
+    pub fn is_of_two_levels(&self) -> bool {
+        TwoLevels::wish_for(&self.scheme).is_some()
+    }
+
     /// That devices could not keep up, in sentences.
     pub(crate) fn about_busy_devices(&self) -> Vec<String> {
         let Some(Utilisation { ssd, backing, .. }) = self.utilisation else { return Vec::new() };
@@ -100,6 +110,8 @@ impl RecommendedReport {
 /// What can be served.
 struct Way<'a> {
     settings: Settings,
+    /// It is what runs where nobody chooses.
+    is_default: bool,
     levels: LevelBytes,
     /// By [`Level::index`], of each VM.
     shares_blocks: Vec<[u64; 2]>,
@@ -107,16 +119,14 @@ struct Way<'a> {
 }
 
 impl Answer {
-    /// The mode of the scheme of both levels with which the plan was best when it was replayed, and why.
-    pub(crate) fn mode(
+    /// Which of the replays of both levels was best, and why.
+    pub(crate) fn best_of_two_levels(
         &self,
         load: &Load,
         host: &Host,
         options: &SizeOptions,
-    ) -> Option<(&'static str, String)> {
-        let ways = self.two_levels().ok()?;
-        let Choice { at, reason } = chosen(load, host, options, &ways)?;
-        Some((self.replayed.get(at)?.0, reason))
+    ) -> Option<Choice> {
+        chosen(load, host, options, &self.two_levels().ok()?)
     }
 
     /// What to serve.
@@ -127,12 +137,15 @@ impl Answer {
         options: &SizeOptions,
     ) -> Result<RecommendedReport, PlanError> {
         let ways = match &self.wish {
-            Wish::TwoLevels => self.two_levels()?,
+            Wish::Auto | Wish::Etica => self.two_levels()?,
             Wish::OneLevel(_) => vec![self.one_level_way(load, host)?.ok_or_else(too_little_money)?],
             Wish::Best if self.may_be_one_level() => {
-                // What was not replayed is not recommended unasked. The simplest comes first.
+                // What was not replayed is not recommended unasked. The default comes first, and then the simplest.
+                let mut ways = self.two_levels()?;
                 let one = self.one_level_way(load, host)?.filter(|way| way.replayed.is_some());
-                one.into_iter().chain(self.two_levels()?).collect()
+                let defaults = ways.iter().take_while(|way| way.is_default).count();
+                ways.splice(defaults..defaults, one);
+                ways
             }
             Wish::Best => self.two_levels()?,
         };
@@ -142,6 +155,12 @@ impl Answer {
         });
         let way = &ways[choice.at];
         Ok(self.report_of(load, host, way, choice.reason))
+    }
+
+    /// The replays of both levels with what is wished for.
+    pub(crate) fn of_two_levels(&self) -> impl Iterator<Item = &(TwoLevels, Report)> {
+        let wished = TwoLevels::wished(&self.wish);
+        self.replayed.iter().filter(move |(served, _)| wished.contains(served))
     }
 
     /// Whether no rule says what one level cannot keep.
@@ -156,19 +175,20 @@ impl Answer {
         self.one_level_keeps_rules() && (self.plan.levels.ssd_bytes > 0 || self.front.is_some())
     }
 
-    /// Both levels in each mode that was replayed; where none was, in the mode that spares the SSD.
+    /// Both levels with each scheme that was replayed; where none was, with the one that comes first.
     fn two_levels(&self) -> Result<Vec<Way<'_>>, PlanError> {
-        let way = |mode, replayed| {
+        let way = |served: TwoLevels, replayed| {
             Ok(Way {
-                settings: settings(SCHEME, PLAN_SETTINGS.into_iter().chain([("mode", mode)]))?,
+                settings: served.settings()?,
+                is_default: served == TwoLevels::Auto,
                 levels: self.plan.levels,
                 shares_blocks: self.plan.vms.iter().map(|vm| vm.share_blocks).collect(),
                 replayed,
             })
         };
-        match &self.replayed[..] {
-            [] => Ok(vec![way(MODES[0], None)?]),
-            replayed => replayed.iter().map(|(mode, report)| way(*mode, Some(report))).collect(),
+        match &self.of_two_levels().collect::<Vec<_>>()[..] {
+            [] => TwoLevels::wished(&self.wish).into_iter().take(1).map(|served| way(served, None)).collect(),
+            replayed => replayed.iter().map(|(served, report)| way(*served, Some(report))).collect(),
         }
     }
 
@@ -177,6 +197,7 @@ impl Answer {
         let settings = self.one_level_settings()?;
         let way = |OneLevel { levels, shares }| Way {
             settings,
+            is_default: false,
             levels,
             shares_blocks: shares.iter().map(|share| [0, u64::from(share.ssd_blocks)]).collect(),
             replayed: self.one_level.as_ref().map(|(_, report)| report),
@@ -210,6 +231,7 @@ impl Answer {
             mean_latency_us: figures.as_ref().and_then(|figures| figures.mean_latency_us),
             utilisation: figures.as_ref().and_then(|figures| figures.utilisation),
             wear: figures.map(|figures| figures.wear),
+            host_memory: HostMemory::of(&way.settings, load.block_bytes, &way.shares_blocks),
             reason,
             sentence: String::new(),
         };
@@ -229,7 +251,8 @@ fn chosen(load: &Load, host: &Host, options: &SizeOptions, ways: &[Way<'_>]) -> 
     for way in ways {
         let report = way.replayed?;
         let wear = ReplayFigures::of(load, host, way.levels, report).wear;
-        candidates.push(Candidate { name: label_of(&way.settings), report, wear });
+        let Way { is_default, .. } = *way;
+        candidates.push(Candidate { name: label_of(&way.settings), is_default, report, wear });
     }
     choose(load, options, &candidates)
 }
@@ -262,7 +285,11 @@ fn sentence(report: &RecommendedReport, without_cache_us: Option<f64>) -> String
     let levels: Vec<String> =
         [(Level::Dram, "DRAM"), (Level::Ssd, "SSD")].into_iter().filter_map(level).collect();
     let levels = if levels.is_empty() { "no cache".to_owned() } else { levels.join(" and ") };
-    let mut text = format!("{levels} with {}, for {} usd", report.label, show_usd(report.cost_usd));
+    let mut text = format!("{levels} with {}", report.label);
+    if let Some(HostMemory { tables_bytes, .. }) = report.host_memory {
+        text += &format!(", whose tables take at most {} of host memory", show_size(tables_bytes));
+    }
+    text += &format!(", for {} usd", show_usd(report.cost_usd));
     if let Some(us) = report.mean_latency_us {
         text += &format!(": a request takes {us:.0} us on average");
         text += &without_cache_us.map(|without| format!(" instead of {without:.0}")).unwrap_or_default();

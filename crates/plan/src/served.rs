@@ -8,7 +8,7 @@ use lode_reuse::{Curve, CurveKind};
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level, show_size};
 
-use crate::answer::{Answer, MODES, PLAN_SETTINGS, SCHEME};
+use crate::answer::Answer;
 use crate::curves::{CurveOptions, Cut, curves};
 use crate::division::divide_one_level;
 use crate::error::PlanError;
@@ -19,6 +19,7 @@ use crate::one_level::{self, OneLevel};
 use crate::planned::quota;
 use crate::recommend::Wish;
 use crate::streams::StreamOptions;
+use crate::two_levels::TwoLevels;
 
 /// With what a plan is replayed.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +52,8 @@ struct Job {
 }
 
 enum What {
-    /// Of the plan, with this mode.
-    Plan(&'static str),
+    /// Of the plan, served so.
+    Plan(TwoLevels),
     /// Of one SSD level for its money.
     OneLevel(OneLevel),
     /// Of no cache at all, to compare with.
@@ -60,9 +61,9 @@ enum What {
 }
 
 impl Answer {
-    /// Replays the plan with the modes of the scheme that serves it, each VM with its share, and one SSD level for the same
+    /// Replays the plan with the schemes that may serve it, each VM with its share, and one SSD level for the same
     /// money. `open` gives the same VMs in the same order as `load`; `progress` hears of every batch of requests of every
-    /// replay. What may take more memory than there is, even alone, is left out; all is where that is a replay of the plan, or
+    /// replay. What may take more memory than there is, even alone, is left out; all is where no replay of the plan is left, or
     /// where a share is larger than a replay can have.
     ///
     /// # Errors
@@ -82,8 +83,10 @@ impl Answer {
         };
         let (mut jobs, too_large): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| job.needed_bytes <= options.memory_bytes);
-        let left_out = LeftOut::of(&too_large, options.memory_bytes);
-        if too_large.iter().any(|job| matches!(job.what, What::Plan(_))) {
+        let is_of_plan = |job: &Job| matches!(job.what, What::Plan(_));
+        let has_plan = jobs.iter().any(is_of_plan);
+        let left_out = LeftOut::of(&too_large, has_plan, options.memory_bytes);
+        if !has_plan {
             jobs.clear();
         }
         let needs_bytes: Vec<u64> = jobs.iter().map(|job| job.needed_bytes).collect();
@@ -95,7 +98,7 @@ impl Answer {
         let reports = in_parallel(&jobs, threads, run)?;
         for (job, report) in jobs.into_iter().zip(reports) {
             match job.what {
-                What::Plan(mode) => self.replayed.push((mode, report)),
+                What::Plan(served) => self.replayed.push((served, report)),
                 What::OneLevel(OneLevel { levels, .. }) => self.one_level = Some((levels, report)),
                 What::NoCache => self.uncached = Some(report),
             }
@@ -152,9 +155,8 @@ impl Answer {
         let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
         let physical = quota(Level::SIZED.map(given))?;
         let mut jobs = Vec::new();
-        for mode in MODES {
-            let set = settings(SCHEME, PLAN_SETTINGS.into_iter().chain([("mode", mode)]))?;
-            jobs.push(job(What::Plan(mode), set, physical, shares.clone()));
+        for served in TwoLevels::wished(&self.wish) {
+            jobs.push(job(What::Plan(served), served.settings()?, physical, shares.clone()));
         }
         let set = self.one_level_settings()?;
         if let Some(instead) = self.money_on_one_level(block_size.bytes(), host) {
@@ -179,27 +181,32 @@ fn done_of(merge: &Merge, requests: u64) -> u64 {
 }
 
 impl LeftOut {
-    /// Why these replays were left out; none where there are none.
-    fn of(jobs: &[Job], memory_bytes: u64) -> Option<LeftOut> {
+    /// Why these replays were left out, where others of the plan were not, or were; none where there are none.
+    fn of(jobs: &[Job], has_plan: bool, memory_bytes: u64) -> Option<LeftOut> {
         let needed_bytes = jobs.iter().map(|job| job.needed_bytes).max()?;
-        let has_plan = jobs.iter().any(|job| matches!(job.what, What::Plan(_)));
+        let of_plan = |job: &Job| match job.what {
+            What::Plan(served) => Some(served.scheme()),
+            _ => None,
+        };
+        let plan = jobs.iter().find_map(of_plan);
         let why = format!(
             "that may take {} of memory for the blocks that are kept track of, and {} are allowed",
             show_size(needed_bytes),
             show_size(memory_bytes)
         );
-        let left = if has_plan {
-            LeftOut::of_plan(&why)
-        } else if jobs.iter().all(|job| matches!(job.what, What::NoCache)) {
-            LeftOut {
-                reason: format!("the traces without a cache are not replayed: {why}"),
-                needed_bytes: None,
+        if !has_plan {
+            return Some(LeftOut { needed_bytes: Some(needed_bytes), ..LeftOut::of_plan(&why) });
+        }
+        let one_level = jobs.iter().any(|job| matches!(job.what, What::OneLevel(_)));
+        let left = match (plan, one_level) {
+            (Some(scheme), false) => format!("the plan is not replayed with {scheme}"),
+            (Some(scheme), true) => {
+                format!("neither the plan with {scheme} nor one SSD level for the same money is replayed")
             }
-        } else {
-            let reason = format!("one SSD level for the same money is not replayed: {why}");
-            LeftOut { reason, needed_bytes: None }
+            (None, true) => "one SSD level for the same money is not replayed".to_owned(),
+            (None, false) => "the traces without a cache are not replayed".to_owned(),
         };
-        Some(LeftOut { needed_bytes: Some(needed_bytes), ..left })
+        Some(LeftOut { reason: format!("{left}: {why}"), needed_bytes: Some(needed_bytes) })
     }
 
     fn of_plan(why: &str) -> LeftOut {

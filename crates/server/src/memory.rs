@@ -17,8 +17,6 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::records::records_bytes;
 use crate::start::engine_config;
 
-/// Bytes of a disk of which the size is not known before it is opened.
-const UNKNOWN_DISK_BYTES: u64 = 1 << 40;
 /// Bytes of a sector in which sysfs counts.
 const SYSFS_SECTOR_BYTES: u64 = 512;
 
@@ -79,7 +77,8 @@ pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
     let (mut engines, mut vms, mut begins, mut together_blocks) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for vm in &config.vms {
         let disk_bytes = size_unopened(&vm.backing);
-        let engine = engine_config(config, vm, disk_bytes.unwrap_or(UNKNOWN_DISK_BYTES), block)?;
+        let engine =
+            engine_config(config, vm, disk_bytes.unwrap_or(EngineConfig::ASSUMED_VOLUME_BYTES), block)?;
         let share = largest(&engine).share;
         vms.push(VmMemory {
             name: vm.name.clone(),

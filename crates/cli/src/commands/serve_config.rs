@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lode_plan::{SCHEME, SHARE_GRANULE_BYTES, SizeReport, SplitReport};
+use lode_plan::{SHARE_GRANULE_BYTES, SizeReport, SplitReport};
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
@@ -171,7 +171,7 @@ fn differences(report: &SizeReport) -> Vec<String> {
     let is_cut = |split: &SplitReport| split.smaller_share > 0.0 && split.smaller_share < 1.0;
     let cut = report.vms.iter().filter_map(|vm| vm.split.as_ref());
     let cut = cut.filter(|split| is_cut(&split.dram) || is_cut(&split.ssd)).count();
-    if cut > 0 && report.recommended.scheme == SCHEME {
+    if cut > 0 && report.recommended.is_of_two_levels() {
         found.push(format!(
             "the plan cuts the caches of {} in two, and a daemon does not: it will serve what the replay says, not what \
              the plan promises; leave --solver talus out for shares that need no cut",

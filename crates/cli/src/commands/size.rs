@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
 use lode_plan::{
-    Answer, DivisionWords, Followed, Load, PLAN_SETTINGS, REPLAYS, SCHEME, ServeOptions, SizeReport, VmRule,
-    answer, auto_method, measure, method_used, parse_money, parse_rule, parse_sampling, parse_wish,
+    Answer, DivisionWords, Followed, Load, ServeOptions, SizeReport, VmRule, answer, auto_method, measure,
+    method_used, parse_money, parse_rule, parse_sampling, parse_wish,
 };
 
 use super::planning::{DeviceArgs, TraceArgs, memory_word};
@@ -24,7 +24,7 @@ use crate::results::{PictureArgs, TableArgs, is_to_standard_output};
 /// Divide host memory and SSD between VMs by what each can really use
 ///
 /// Each VM's use is measured by policy-optimised reuse distance: host memory by the reads that a read-only cache serves,
-/// SSD by the reads of written blocks. The plan is then replayed with the scheme that serves it.
+/// SSD by the reads of written blocks. The plan is then replayed with auto, and with what may be better.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -52,8 +52,9 @@ pub struct SizeCommand {
     #[arg(long, value_name = "WHAT", default_value = "latency")]
     objective: ObjectiveName,
 
-    /// The scheme that the plan is for: etica, which divides both levels, a scheme with one SSD level, which has what both
-    /// cost (settings follow its name as in NAME:KEY=VALUE), or best, which is the better one of etica and lru.
+    /// The scheme that the plan is for: auto or etica, which have both levels, a scheme with one SSD level, which has what
+    /// both cost (settings follow its name as in NAME:KEY=VALUE), or best, which is auto, unless etica or one level of lru is
+    /// better when all are replayed.
     #[arg(long, value_name = "NAME", default_value = "best")]
     scheme: String,
 
@@ -192,7 +193,7 @@ impl SizeCommand {
         }
         let requests: u64 = load.vms.iter().map(|vm| vm.facts.requests).sum();
         let meter = Meter::new();
-        let done = AtomicU64::new(0);
+        let (done, replays) = (AtomicU64::new(0), answer.replays() as u64);
         let options = ServeOptions {
             block_size: self.traces.block,
             host,
@@ -201,7 +202,7 @@ impl SizeCommand {
         };
         let left_out = answer.replay(load, &|| self.traces.open(), &options, &|batch| {
             let requests_done = done.fetch_add(batch as u64, Ordering::Relaxed) + batch as u64;
-            meter.replaying(requests_done, REPLAYS as u64 * requests);
+            meter.replaying(requests_done, replays * requests);
         })?;
         Ok(left_out.map(|left| match left.needed_bytes {
             Some(bytes) => format!("{}; --memory {} replays it", left.reason, memory_word(bytes)),
@@ -239,9 +240,7 @@ impl SizeCommand {
 
     /// The command that shows the plan beside one SSD level for the same money. Shares of several VMs come from the plan's JSON.
     fn comparison(&self, report: &SizeReport) -> Option<String> {
-        let (instead, mode) = (report.one_level.as_ref()?, report.mode?);
-        let settings = PLAN_SETTINGS.into_iter().chain([("mode", mode)]);
-        let plan = settings.fold(SCHEME.to_owned(), |plan, (key, value)| format!("{plan}:{key}={value}"));
+        let (instead, plan) = (report.one_level.as_ref()?, report.two_levels.as_ref()?);
         let both = format!("{plan},{}", instead.label);
         let options = match &report.vms[..] {
             [vm] => {

@@ -2,7 +2,7 @@
 
 use comfy_table::Table;
 use lode_hardware::Drives;
-use lode_plan::{FrontReport, LevelReport, OneLevelReport, SizeReport, VmSizeReport, WearReport};
+use lode_plan::{FrontReport, HostMemory, LevelReport, OneLevelReport, SizeReport, VmSizeReport, WearReport};
 use lode_replay::InputReport;
 
 use super::planning::{MAX_TABLE_VMS, SAMPLED};
@@ -125,12 +125,12 @@ fn replayed_text(report: &SizeReport) -> String {
     let mut text = String::new();
     for replayed in &report.replayed {
         text += &format!(
-            "Replayed with {} mode={}: {} % of block reads hit, {} us a request; {}\n",
-            replayed.scheme,
-            replayed.mode,
+            "Replayed with {}: {} % of block reads hit, {} us a request; {}{}\n",
+            replayed.called,
             percent(replayed.read_hit_ratio),
             number(replayed.mean_latency_us, 1),
-            wear_text(&replayed.wear)
+            wear_text(&replayed.wear),
+            tables_text(replayed.host_memory)
         );
     }
     if let Some(instead) = &report.one_level {
@@ -151,12 +151,13 @@ fn replayed_text(report: &SizeReport) -> String {
 /// What the same money would do as one SSD level.
 fn one_level_text(instead: &OneLevelReport) -> String {
     let mut text = format!(
-        "The same money on one SSD level of {}, replayed with {}: {} % of block reads hit, {} us a request; {}\n",
+        "The same money on one SSD level of {}, replayed with {}: {} % of block reads hit, {} us a request; {}{}\n",
         show_size(instead.levels.ssd_bytes),
         instead.label,
         percent(instead.read_hit_ratio),
         number(instead.mean_latency_us, 1),
-        wear_text(&instead.wear)
+        wear_text(&instead.wear),
+        tables_text(instead.host_memory)
     );
     if let Some(sentence) = &instead.sentence {
         text += &format!("{sentence}\n");
@@ -220,6 +221,13 @@ fn wear_text(wear: &WearReport) -> String {
         })
         .unwrap_or_default();
     format!("{} written to the SSD{a_day}{years}.", show_size(wear.written_bytes))
+}
+
+/// What the host needs memory for beside the DRAM level.
+fn tables_text(memory: Option<HostMemory>) -> String {
+    let tables =
+        |memory: HostMemory| format!(" Tables: at most {} of host memory.", show_size(memory.tables_bytes));
+    memory.map(tables).unwrap_or_default()
 }
 
 /// Every write of a VM with a share of the SSD counts, so that what is said of the SSD is an upper bound.

@@ -94,18 +94,23 @@ fn of_sizes() {
         assert_keys(&section, &report["wear"], WEAR);
         assert_keys(&section, &report["ssd_rating"], "drive_writes_per_day years");
         let recommended = &report["recommended"];
-        let fields = "label scheme settings levels cost_usd vms read_hit_ratio mean_latency_us wear utilisation reason sentence";
+        let fields = "label scheme settings levels cost_usd vms read_hit_ratio mean_latency_us wear utilisation reason sentence host_memory";
         assert_keys(&section, recommended, fields);
         assert_keys(&section, &recommended["vms"][0], "name share read_hit_ratio mean_latency_us");
     }
     assert_keys(&section, &sized["vms"][0]["split"], "dram ssd");
     assert_keys(&section, &sized["vms"][0]["split"]["ssd"], "smaller_blocks larger_blocks smaller_share");
     let replayed = &sized["replayed"][1];
-    assert_keys(&section, replayed, "scheme mode read_hit_ratio mean_latency_us wear utilisation");
+    assert_keys(
+        &section,
+        replayed,
+        "label scheme mode read_hit_ratio mean_latency_us wear utilisation host_memory",
+    );
+    assert_keys(&section, &replayed["host_memory"], "frames_bytes tables_bytes");
     assert_keys(&section, &replayed["wear"], WEAR);
     assert_keys(&section, &replayed["utilisation"], "ssd read_ssd backing");
     let one_level = &sized["one_level"];
-    let of_level = "label levels shares_blocks by_curves cost_usd read_hit_ratio mean_latency_us wear utilisation is_faster writes_far_less sentence command";
+    let of_level = "label levels shares_blocks by_curves cost_usd read_hit_ratio mean_latency_us wear utilisation host_memory is_faster writes_far_less sentence command";
     assert_keys(&section, one_level, of_level);
     assert_keys(&section, &one_level["wear"], WEAR);
     assert_keys(&section, &bought["front"][0], &format!("cost_usd levels {OUTCOME} wear"));

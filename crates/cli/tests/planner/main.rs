@@ -1,6 +1,7 @@
 //! The planner as users meet it: `lode curve`, `lode size` and `lode compare`, their tables, JSON, pages and messages,
 //! and the way from a trace to a configuration. What is computed is tested in the planner's own crate.
 
+mod auto;
 #[path = "../../../draw/tests/chromium/mod.rs"]
 mod chromium;
 mod common;

@@ -67,11 +67,11 @@ fn the_command_shows_what_is_said() {
         }
         assert_eq!(found["ssd_written_bytes"], instead["wear"]["written_bytes"]);
         let planned = (whole(&plan["vms"][0]["share"]["ssd_blocks"]) * BLOCK).into();
-        let Some(found) = cell("etica:", &planned) else {
+        let Some(found) = cell(plan["two_levels"].as_str().expect("a label"), &planned) else {
             assert_eq!(planned, 0, "{levels:?}");
             continue;
         };
-        let taken = list(&plan["replayed"]).iter().find(|one| one["mode"] == plan["mode"]);
+        let taken = list(&plan["replayed"]).iter().find(|one| one["label"] == plan["two_levels"]);
         for key in ["read_hit_ratio", "mean_latency_us"] {
             same(&found, taken.expect("it was replayed"), key);
         }
@@ -97,7 +97,7 @@ fn it_costs_what_the_plan_costs() {
                 "{ours} {theirs}"
             );
             assert_eq!(whole(&instead["levels"]["dram_bytes"]), 0);
-            let taken = list(&plan["replayed"]).iter().find(|one| one["mode"] == plan["mode"]);
+            let taken = list(&plan["replayed"]).iter().find(|one| one["label"] == plan["two_levels"]);
             let taken = taken.expect("it was replayed");
             let faster = real(&instead["mean_latency_us"]) < 0.99 * real(&taken["mean_latency_us"]);
             let [ours, theirs] = [instead, taken].map(|one| whole(&one["wear"]["written_bytes"]));
@@ -162,7 +162,7 @@ fn a_plan_is_compared_share_by_share() {
     let compared = json(&command);
     let cells = list(&compared["cells"]);
     assert_eq!((cells.len(), &compared["sizes"][0]), (2, &planned["levels"]));
-    let taken = list(&planned["replayed"]).iter().find(|one| one["mode"] == planned["mode"]);
+    let taken = list(&planned["replayed"]).iter().find(|one| one["label"] == planned["two_levels"]);
     for (cell, expected) in cells.iter().zip([taken.expect("it was replayed"), &planned["one_level"]]) {
         for key in ["read_hit_ratio", "mean_latency_us"] {
             same(cell, expected, key);

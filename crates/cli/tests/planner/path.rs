@@ -59,6 +59,7 @@ fn a_made_trace_becomes_a_configuration() {
     let trace = two_vms(&folder);
     for (scheme, expected, absent) in [
         ("best", "scheme = \"lru\"", "dram ="),
+        ("auto", "scheme = \"auto\"", "settings"),
         ("etica", "scheme = \"etica\"", "mode = "),
         ("arc", "scheme = \"arc\"", "settings"),
         ("lru:write_policy=wt", "write_policy = \"wt\"", "mode"),
@@ -70,7 +71,7 @@ fn a_made_trace_becomes_a_configuration() {
         assert!(!text.contains(absent), "{scheme}: {text}");
         std::fs::remove_file(folder.path("cache.img")).expect("it is there");
     }
-    for scheme in ["tica-ef", "belady", "etica:mode=npe"] {
+    for scheme in ["tica-ef", "belady", "etica:mode=npe", "auto:runs=off"] {
         let message = bad(&["size", &trace, "--dram", "1MiB", "--ssd", "1MiB", "--scheme", scheme], 2);
         assert!(message.contains("has one SSD level and can be served"), "{message}");
     }
@@ -130,7 +131,9 @@ fn a_configuration_that_is_not_the_plan_says_so() {
         let errors = errors(more);
         assert!(errors.contains(expected), "{expected} in {errors}");
     };
-    errors_of(&["--no-replay"], "no scheme is known to be the best; the configuration has etica:");
+    errors_of(&["--no-replay"], "no scheme is known to be the best; the configuration has auto");
+    assert_eq!(file().matches("scheme = \"auto\"").count(), 2, "{}", file());
+    errors_of(&["--no-replay", "--scheme", "etica"], "the configuration has etica:");
     assert_eq!(file().matches("scheme = \"etica\"").count(), 2, "{}", file());
     assert!(file().contains("mode = \"full-hybrid\""), "it is not the default: {}", file());
     assert!(!file().contains("popularity"), "what is at its default is left out: {}", file());

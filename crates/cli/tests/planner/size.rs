@@ -202,9 +202,13 @@ fn plans_are_replayed_unless_told_otherwise() {
     let arguments = ["size", &trace, "--dram", "512KiB", "--ssd", "2MiB"];
     let (table, errors) = both(&arguments);
     assert_eq!(errors, "");
-    for expected in
-        ["Replayed with etica mode=full-hybrid: ", "Replayed with etica mode=npe: ", "The levels cost"]
-    {
+    for expected in [
+        "Replayed with auto: ",
+        "Replayed with etica mode=full-hybrid: ",
+        "Replayed with etica mode=npe: ",
+        "The levels cost",
+        " Tables: at most ",
+    ] {
         assert!(table.contains(expected), "{table}");
     }
     let run = |threads: &str| json(&[&arguments[..], &["--threads", threads]].concat());
@@ -212,7 +216,9 @@ fn plans_are_replayed_unless_told_otherwise() {
     assert_eq!(plan, run("2"));
     assert_plan(&plan);
     let modes: Vec<_> = list(&plan["replayed"]).iter().map(|replayed| replayed["mode"].clone()).collect();
-    assert_eq!(modes, ["full-hybrid", "npe"]);
+    assert_eq!(modes, [Value::Null, "full-hybrid".into(), "npe".into()]);
+    let schemes: Vec<_> = list(&plan["replayed"]).iter().map(|replayed| replayed["scheme"].clone()).collect();
+    assert_eq!(schemes, ["auto", "etica", "etica"]);
     for replayed in list(&plan["replayed"]) {
         let difference = real(&replayed["read_hit_ratio"]) - real(&plan["total"]["read_hit_ratio"]);
         assert!(difference.abs() < 0.1, "curves and replays differ by {difference}");

@@ -6,11 +6,11 @@ use lode_policy::{SchemeInfo, Settings};
 use lode_replay::ReplayError;
 use lode_types::{Level, parse_size, show_size};
 
-use crate::answer::SCHEME;
 use crate::division::VmRule;
 use crate::error::PlanError;
 use crate::front::MAX_BUDGET_USD;
 use crate::recommend::Wish;
+use crate::two_levels::TwoLevels;
 
 /// Shares that a daemon serves are in whole numbers of these.
 pub const SHARE_GRANULE_BYTES: u64 = 64 << 10;
@@ -50,7 +50,7 @@ pub fn parse_money(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `best`, the scheme that divides both levels, or one with one SSD level.
+/// `best`, a scheme that serves both levels of a plan, or one with one SSD level.
 ///
 /// # Errors
 /// When there is no such scheme or setting, or it cannot be planned for.
@@ -58,15 +58,16 @@ pub fn parse_wish(text: &str) -> Result<Wish, PlanError> {
     if text == "best" {
         return Ok(Wish::Best);
     }
-    if text == SCHEME {
-        return Ok(Wish::TwoLevels);
+    if let Some(wish) = TwoLevels::wish_for(text) {
+        return Ok(wish);
     }
     let (_, settings) = parse_scheme(text)?;
     let info = SchemeInfo::find(settings.scheme()).map_err(ReplayError::from)?;
     if info.levels != [Level::Ssd] || info.needs_future() {
         return Err(PlanError::Request(format!(
-            "Scheme {text}: a plan is for {SCHEME} without settings, or for a scheme that has one SSD level and can be served; \
-             a comparison by a plan shows others for its money"
+            "Scheme {text}: a plan is for {} without settings, or for a scheme that has one SSD level and can be served; \
+             a comparison by a plan shows others for its money",
+            TwoLevels::names()
         )));
     }
     // The plan gives the shares, and no sets, unless they are asked for.

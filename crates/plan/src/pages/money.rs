@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use lode_draw::{Axis, Cells, Column, LineChart, Series, Shape, States, Table, Tint, Unit};
 use lode_types::show_size;
 
+use crate::host_memory::HostMemory;
 use crate::levels::LevelBytes;
 use crate::report::{FrontReport, SizeReport, WearReport};
 
@@ -82,11 +83,12 @@ pub(super) fn front_table(front: &[FrontReport], levels: LevelBytes, has_times: 
 /// the same money gave.
 pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
     let plan = report.replayed.iter().map(|one| Replayed {
-        name: format!("{} mode={}", one.scheme, one.mode),
+        name: one.called.clone(),
         levels: report.levels,
         read_hit_ratio: one.read_hit_ratio,
         mean_latency_us: one.mean_latency_us,
         wear: &one.wear,
+        host_memory: one.host_memory,
     });
     let instead = report.one_level.iter().map(|one| Replayed {
         name: format!("{}, the same money", one.label),
@@ -94,6 +96,7 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         read_hit_ratio: one.read_hit_ratio,
         mean_latency_us: one.mean_latency_us,
         wear: &one.wear,
+        host_memory: one.host_memory,
     });
     let replayed: Vec<Replayed<'_>> = plan.chain(instead).collect();
     let numbers = |title: &str, unit: Unit, value: fn(&Replayed<'_>) -> Option<f64>| Column {
@@ -109,7 +112,9 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         numbers("Latency of a request", Unit::Microseconds, |one| one.mean_latency_us),
         numbers("SSD written", Unit::Bytes, |one| Some(one.wear.written_bytes as f64)),
     ];
-    let mut title = "The plan as the scheme serves it".to_owned();
+    let tables = |one: &Replayed<'_>| one.host_memory.map(|memory| memory.tables_bytes as f64);
+    columns.push(numbers("Tables in host memory, at most", Unit::Bytes, tables));
+    let mut title = "The plan as schemes serve it".to_owned();
     if has_times {
         title += "; SSD life as the devices' profile rates it";
         columns.push(numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day));
@@ -118,10 +123,10 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
     Table { title, columns }
 }
 
-/// Which mode was taken and why, and what one level does better for the same money.
+/// With what both levels are best and why, and what one level does better for the same money.
 pub(super) fn about_replays(report: &SizeReport) -> Vec<String> {
-    let mode = report.mode.zip(report.mode_reason.as_ref());
-    let taken = mode.map(|(mode, reason)| format!("Of both levels with etica, mode={mode}: {reason}."));
+    let taken = report.two_levels.as_ref().zip(report.mode_reason.as_ref());
+    let taken = taken.map(|(label, reason)| format!("Of both levels, {label}: {reason}."));
     let instead = report.one_level.as_ref().and_then(|instead| Some((instead.sentence.clone()?, instead)));
     let (sentence, command) = instead.map_or((None, None), |(sentence, instead)| {
         (
@@ -139,4 +144,5 @@ struct Replayed<'a> {
     read_hit_ratio: Option<f64>,
     mean_latency_us: Option<f64>,
     wear: &'a WearReport,
+    host_memory: Option<HostMemory>,
 }

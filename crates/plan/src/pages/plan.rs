@@ -10,7 +10,6 @@ use lode_types::Level;
 
 use super::money::{about_replays, front_chart, front_table, replayed_table};
 use super::{MAX_PAGE_VMS, lead, shown_vms, size_axis, staircase, subtitle};
-use crate::answer::SCHEME;
 use crate::error::PlanError;
 use crate::heading::{Made, PROGRAM};
 use crate::levels::title;
@@ -19,7 +18,7 @@ use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 
 /// What is said of everything that moves, where it is not of what is recommended.
 const NOT_RECOMMENDED: &str =
-    "; sliders, and all that follows them, are of two levels with etica, which are not recommended";
+    "; sliders, and all that follows them, are of two levels, which are not recommended";
 
 /// A page: curves, shares, sliders of the levels' sizes, wear, advice.
 ///
@@ -32,7 +31,7 @@ pub fn size_page(report: &SizeReport, made: &Made) -> Result<String, PlanError> 
     let vms = shown(report);
     let view = View { report, vms: &vms, sliders: Sliders::of(report) };
     let has_times = InputReport::all_have_times(&report.inputs);
-    let two_levels = report.recommended.scheme == SCHEME;
+    let two_levels = report.recommended.is_of_two_levels();
     let advice = if two_levels { "Advice" } else { "Advice for two levels, which are not recommended" };
     let mut sections = vec![
         Section { title: "Recommended".to_owned(), items: recommended(report, &vms, two_levels) },

@@ -9,11 +9,14 @@ use lode_types::Level;
 use serde::Serialize;
 
 use crate::division::{LevelPlan, Outcome, SizePlan, VmPlan};
+use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices};
+use crate::host_memory::HostMemory;
 use crate::levels::{LevelBlockCounts, LevelBytes};
 use crate::load::{Load, VmLoad};
-use crate::recommend::RecommendedReport;
+use crate::recommend::{RecommendedReport, label_of};
 use crate::totals::{LevelTotals, Totals};
+use crate::two_levels::TwoLevels;
 
 use super::curve::{points, thinned};
 
@@ -57,12 +60,15 @@ pub struct SizeReport {
     pub recommended: RecommendedReport,
     /// Mean time of a request without any cache, replayed; none without requests, or if it was not.
     pub without_cache_us: Option<f64>,
-    /// The mode of the scheme that serves it with which the plan was best by the objective when it was replayed; of those
-    /// about as good, that with which the SSD lasts longest. None if it was not replayed.
+    /// With what both levels were best when the plan was replayed, as `lode compare` calls it: by the objective; of those about as
+    /// good, the fastest; of those, that with which the SSD lasts longest; of those, the first of `replayed`. None if it was not
+    /// replayed.
+    pub two_levels: Option<String>,
+    /// Its setting `mode`; none with a scheme that has none.
     pub mode: Option<&'static str>,
-    /// Why that mode, as a part of a sentence.
+    /// Why that scheme, and in that mode, as a part of a sentence.
     pub mode_reason: Option<String>,
-    /// The same from replays of the plan, one for each mode of the scheme that serves it; none if it was not replayed.
+    /// What replays of the plan say, one with each scheme that may serve it; none if it was not replayed.
     pub replayed: Vec<ReplayedReport>,
     /// What one SSD level for the same money led to when it was replayed; none if it was not.
     pub one_level: Option<OneLevelReport>,
@@ -193,10 +199,15 @@ pub struct WearReport {
 /// The plan, replayed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplayedReport {
+    /// The scheme with its settings, as `lode compare` calls it.
+    pub label: String,
+    /// The scheme and its mode, for people.
+    #[serde(skip)]
+    pub called: String,
     /// The scheme.
     pub scheme: String,
-    /// Its setting `mode`.
-    pub mode: &'static str,
+    /// Its setting `mode`; none with a scheme that has none.
+    pub mode: Option<&'static str>,
     /// Share of the block reads that either level serves; none without reads.
     pub read_hit_ratio: Option<f64>,
     /// Mean time of a request; none without requests.
@@ -205,6 +216,8 @@ pub struct ReplayedReport {
     pub wear: WearReport,
     /// Shares of the traces' span that the devices would work; above 1 they could not keep up. None without a span.
     pub utilisation: Option<Utilisation>,
+    /// Host memory that it takes at most when it is served; none for shares of more blocks than a cache can have.
+    pub host_memory: Option<HostMemory>,
 }
 
 /// One SSD level for the money of a plan, replayed.
@@ -228,9 +241,11 @@ pub struct OneLevelReport {
     pub wear: WearReport,
     /// Shares of the traces' span that the devices would work; above 1 they could not keep up. None without a span.
     pub utilisation: Option<Utilisation>,
-    /// Whether its requests take at least 1 % less than those of the plan in its mode.
+    /// Host memory that it takes at most when it is served; none for shares of more blocks than a cache can have.
+    pub host_memory: Option<HostMemory>,
+    /// Whether its requests take at least 1 % less than those of both levels at their best.
     pub is_faster: bool,
-    /// Whether less than half as much is written to the SSD as by the plan in its mode.
+    /// Whether less than half as much is written to the SSD as by both levels at their best.
     pub writes_far_less: bool,
     /// What there is to say of it, where it is better in one of the two.
     pub sentence: Option<String>,
@@ -364,13 +379,22 @@ impl ReplayedReport {
         load: &Load,
         host: &Host,
         levels: LevelBytes,
-        mode: &'static str,
+        (served, host_memory): (TwoLevels, Option<HostMemory>),
         report: &Report,
-    ) -> ReplayedReport {
+    ) -> Result<ReplayedReport, PlanError> {
         let figures = ReplayFigures::of(load, host, levels, report);
         let ReplayFigures { read_hit_ratio, mean_latency_us, wear, utilisation } = figures;
-        let scheme = report.scheme.clone();
-        ReplayedReport { scheme, mode, read_hit_ratio, mean_latency_us, wear, utilisation }
+        Ok(ReplayedReport {
+            label: label_of(&served.settings()?),
+            called: served.called(),
+            scheme: report.scheme.clone(),
+            mode: served.mode(),
+            read_hit_ratio,
+            mean_latency_us,
+            wear,
+            utilisation,
+            host_memory,
+        })
     }
 }
 

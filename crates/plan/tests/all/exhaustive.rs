@@ -1,12 +1,12 @@
-//! Plans beside exhaustive replay: every division of a grid is replayed with the scheme that serves it, and the test prints how
+//! Plans beside exhaustive replay: every division of a grid is replayed with `etica`, whose levels the curves are of, and the test prints how
 //! far what was planned is from the best of them. Synthetic mixes, as `lode trace synth` makes them.
 
 use std::sync::Arc;
 
 use lode_hardware::Host;
 use lode_plan::{
-    Answer, LevelBytes, Load, MODES, Means, PLAN_SETTINGS, PlanError, Prices, SHARE_GRANULE_BYTES,
-    SizeOptions, answer, in_parallel, measure,
+    Answer, LevelBytes, Load, Means, PlanError, Prices, SHARE_GRANULE_BYTES, SizeOptions, TwoLevels, answer,
+    in_parallel, measure,
 };
 use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_replay::{Options, Report, replay};
@@ -110,15 +110,12 @@ struct Try {
     shares: Vec<Quota>,
 }
 
-/// Both levels with each of the modes of the scheme that serves them, divided by all `parts`.
+/// Both levels with `etica` in each of its modes, divided by all `parts`.
 fn two_levels(levels: LevelBytes, parts: u32) -> Vec<Try> {
     let blocks = |bytes: u64, part: u32| (bytes / BLOCK_BYTES * u64::from(part) / u64::from(parts)) as u32;
     let mut tries = Vec::new();
-    for mode in MODES {
-        let mut settings = SchemeInfo::find(lode_plan::SCHEME).expect("a scheme").settings();
-        for (key, value) in PLAN_SETTINGS.into_iter().chain([("mode", mode)]) {
-            settings.set(key, value).expect("a setting");
-        }
+    for etica in TwoLevels::etica() {
+        let settings = etica.settings().expect("settings");
         for dram in if levels.dram_bytes > 0 { cuts(parts) } else { vec![[0; 3]] } {
             for ssd in if levels.ssd_bytes > 0 { cuts(parts) } else { vec![[0; 3]] } {
                 let share = |vm: usize| {
@@ -222,7 +219,8 @@ fn plans_are_close_to_the_best_of_an_exhaustive_grid() {
             given.report(&load, &options, &host, String::new(), &traces.merge(), false).expect("a report");
         let recommended_us = report.recommended.mean_latency_us.expect("it was replayed");
         let divisions = run(&traces, &host, &two_levels(levels, PARTS));
-        let own = given.replayed.iter().map(|(_, report)| of_vms_us(report)).fold(f64::INFINITY, f64::min);
+        let with_etica = given.replayed.iter().filter(|(served, _)| served.scheme() == "etica");
+        let own = with_etica.map(|(_, report)| of_vms_us(report)).fold(f64::INFINITY, f64::min);
         let name = mix.name;
         hold(&format!("{name}, division"), own, least(&divisions, of_vms_us), divisions.len());
         let alone =

@@ -14,4 +14,5 @@ mod mini;
 mod one_level;
 mod one_vm;
 mod sizes;
+mod two_levels;
 mod wear;

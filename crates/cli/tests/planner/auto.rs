@@ -1,0 +1,102 @@
+//! `lode size` plans for `auto`, as `lode serve` and `lode replay` run it, unless another scheme is better or is asked for.
+
+use serde_json::Value;
+
+use crate::common::*;
+
+/// One VM: blocks that are read again and again and written now and then, under a stream of writes that come once.
+fn hot_blocks_under_a_stream(folder: &Folder) -> String {
+    let line = |at: u64| {
+        let (op, block, blocks) = match at % 3 {
+            0 => (if (at / 3).is_multiple_of(10) { "Write" } else { "Read" }, at / 3 * 7 % 97 * 10, 1),
+            _ => ("Write", 10_000 + at * 8, 8),
+        };
+        let tick = 128_166_372_000_000_000 + at * 600_000_000;
+        format!("{tick},one,0,{op},{},{},100\n", block * BLOCK, blocks * BLOCK)
+    };
+    folder.file("one.csv", (0..9000).map(line).collect::<String>())
+}
+
+const LEVELS: [&str; 4] = ["--dram", "64KiB", "--ssd", "512KiB"];
+
+fn label(plan: &Value) -> &str {
+    plan["recommended"]["label"].as_str().expect("a label")
+}
+
+#[test]
+fn whoever_does_not_choose_gets_the_best_and_its_name() {
+    let folder = Folder::new();
+    let (trace, config) = (hot_blocks_under_a_stream(&folder), folder.path("host.toml"));
+    let of = |more: &[&str]| json(&[&["size", &trace, "--config", &config][..], &LEVELS, more].concat());
+    let file = || std::fs::read_to_string(&config).expect("a configuration");
+    let plan = of(&[]);
+    assert_eq!((label(&plan), &plan["two_levels"], &plan["mode"]), ("auto", &"auto".into(), &Value::Null));
+    assert!(file().contains("scheme = \"auto\"") && !file().contains("settings"), "{}", file());
+    assert_eq!(plan, of(&["--scheme", "best"]), "that is the default");
+    // It takes less time than all others that were replayed.
+    let us = |one: &Value| real(&one["mean_latency_us"]);
+    let others = list(&plan["replayed"]).iter().skip(1).chain([&plan["one_level"]]);
+    assert!(others.into_iter().all(|other| us(other) > us(&plan["recommended"])), "{plan}");
+    let alone = of(&["--scheme", "auto"]);
+    let schemes: Vec<&str> =
+        list(&alone["replayed"]).iter().filter_map(|replayed| replayed["scheme"].as_str()).collect();
+    assert_eq!((label(&alone), &schemes[..]), ("auto", &["auto"][..]));
+    assert_eq!(alone["recommended"]["mean_latency_us"], plan["recommended"]["mean_latency_us"]);
+    // A replay of its own says the same.
+    let share = &plan["vms"][0]["share"];
+    let bytes = |level: &str| (whole(&share[level]) * BLOCK).to_string();
+    let (dram, ssd) = (bytes("dram_blocks"), bytes("ssd_blocks"));
+    let replayed = json(&["replay", &trace, "--dram", &dram, "--ssd", &ssd]);
+    assert_eq!(replayed["total"]["mean_latency_us"], plan["recommended"]["mean_latency_us"]);
+    assert_eq!(label(&of(&["--scheme", "etica"])).split(':').next(), Some("etica"));
+    assert!(file().contains("scheme = \"etica\""), "{}", file());
+}
+
+/// What is told of memory is what `lode serve --check` counts of the configuration, with disks that are not there.
+#[test]
+fn memory_is_counted_as_a_check_counts_it() {
+    let folder = Folder::new();
+    for trace in [hot_blocks_under_a_stream(&folder), two_vms(&folder)] {
+        for scheme in ["best", "auto", "etica", "lru"] {
+            let config = folder.path("host.toml");
+            let (ssd, disk) = (folder.path("no.img"), folder.path("{vm}.img"));
+            let paths = ["--config", &config, "--ssd-device", &ssd, "--backing", &disk, "--scheme", scheme];
+            let arguments = [&["size", &trace, "--dram", "512KiB", "--ssd", "2MiB"][..], &paths].concat();
+            let plan = json(&arguments);
+            let checked = json(&["serve", "--check", &config]);
+            let told = &plan["recommended"]["host_memory"];
+            for key in ["frames_bytes", "tables_bytes"] {
+                assert_eq!(told[key], checked["together"][key], "{scheme} {key}: {checked}");
+            }
+            let candidates = list(&plan["replayed"]).iter().chain([&plan["one_level"]]);
+            let same = candidates.filter(|one| one["label"] == plan["recommended"]["label"]);
+            assert!(same.into_iter().all(|one| one["host_memory"] == *told), "{plan}");
+            let tables = lode_types::show_size(whole(&told["tables_bytes"]));
+            let text = good(&arguments);
+            let sentence = format!(", whose tables take at most {tables} of host memory, for ");
+            assert!(
+                text.contains(&sentence) && text.contains(&format!(" Tables: at most {tables} ")),
+                "{text}"
+            );
+        }
+    }
+}
+
+/// Where its replay takes more memory than is allowed, the others are replayed without it.
+#[test]
+fn what_does_not_fit_the_memory_is_left_out_and_said() {
+    let folder = Folder::new();
+    let trace = folder.file("long.csv", msr_csv(&TWO, 20_000));
+    let arguments =
+        ["size", &trace, "--dram", "1MiB", "--ssd", "2MiB", "--sample", "size=64", "--memory", "1MiB"];
+    let (text, errors) = both(&arguments);
+    assert!(errors.contains("the plan is not replayed with auto: that may take "), "{errors}");
+    assert!(!text.contains("Replayed with auto") && text.contains("Replayed with etica"), "{text}");
+    let plan = json(&arguments);
+    assert!(errors.contains(plan["not_replayed"].as_str().expect("a reason")), "{errors}");
+    assert_ne!(plan["recommended"]["scheme"], "auto");
+    let enough = errors.split("; --memory ").nth(1).and_then(|rest| rest.split(' ').next());
+    let enough = enough.expect("an amount");
+    let (text, errors) = both(&[&arguments[..9], &[enough]].concat());
+    assert!(errors.is_empty() && text.contains("Replayed with auto"), "{errors}");
+}
