@@ -108,13 +108,7 @@ pub fn check_directory(data: &[u8]) -> bool {
 
 fn usual_directory() -> Directory {
     let volume = |name: &str, tag| {
-        Some(Volume {
-            name: name.to_owned(),
-            tag: VolumeTag(tag),
-            backing_bytes: 1 << 30,
-            ring: 3,
-            run_version: 4,
-        })
+        Some(Volume { name: name.to_owned(), tag: VolumeTag(tag), backing_bytes: 1 << 30, ring: 3 })
     };
     let mut directory = Directory::empty(64);
     directory.volumes = vec![volume("vm1", 1), None, volume("vm3", 3)];

@@ -42,9 +42,6 @@ pub struct Volume {
     pub backing_bytes: u64,
     /// The journal ring in force: pages of another ring are of an earlier run.
     pub ring: u64,
-    /// With which version its last run began: pages of its tables that were written since are stamped with that or a later one, or speak
-    /// of one. 0: in one of before this was written, or none.
-    pub run_version: u64,
 }
 
 impl Volume {
@@ -87,9 +84,7 @@ struct RawVolume {
 }
 
 const BODY: usize = size_of::<Raw>();
-/// Where a page has the versions with which the last runs of its volumes began; in pages of before these were written there are zeroes.
-const RUN_VERSIONS: usize = PAGE_BYTES - VOLUMES_PER_PAGE * size_of::<U64>();
-const _: () = assert!(BODY + VOLUMES_PER_PAGE * size_of::<RawVolume>() <= RUN_VERSIONS);
+const _: () = assert!(BODY + VOLUMES_PER_PAGE * size_of::<RawVolume>() <= PAGE_BYTES);
 const _: () = assert!(BODY + EXTENTS_PER_PAGE * 2 <= PAGE_BYTES);
 
 fn wrong(field: &'static str) -> FormatError {
@@ -177,8 +172,6 @@ impl Directory {
             };
             let at = BODY + place * size_of::<RawVolume>();
             page[at..at + size_of::<RawVolume>()].copy_from_slice(raw.as_bytes());
-            let at = RUN_VERSIONS + place * size_of::<U64>();
-            page[at..at + size_of::<U64>()].copy_from_slice(U64::new(volume.run_version).as_bytes());
         }
         Ok(())
     }
@@ -237,8 +230,6 @@ impl Directory {
                 self.volumes.push(None);
                 continue;
             }
-            let at = RUN_VERSIONS + place * size_of::<U64>();
-            let (run_version, _) = U64::read_from_prefix(&page[at..]).map_err(|_| wrong("run version"))?;
             let name = raw.name.get(..raw.name_bytes.get() as usize).ok_or(wrong("name"))?;
             let name = std::str::from_utf8(name).map_err(|_| wrong("name"))?;
             self.volumes.push(Some(Volume {
@@ -246,7 +237,6 @@ impl Directory {
                 tag: VolumeTag(raw.tag.get()),
                 backing_bytes: raw.backing_bytes.get(),
                 ring: raw.ring.get(),
-                run_version: run_version.get(),
             }));
         }
         Ok(())

@@ -61,10 +61,8 @@ fn directory() -> Directory {
     let layout = superblock(1).layout().unwrap();
     let mut directory = Directory::empty(layout.extents);
     directory.generation = 5;
-    let volume = |name: &str| {
-        let (name, backing_bytes) = (name.to_owned(), 1 << 30);
-        Some(Volume { name, tag: TAG, backing_bytes, ring: 3, run_version: 8 })
-    };
+    let volume =
+        |name: &str| Some(Volume { name: name.to_owned(), tag: TAG, backing_bytes: 1 << 30, ring: 3 });
     directory.volumes = vec![volume("vm1"), None, volume("vm3")];
     directory.owners[0] = Some(0);
     directory.owners[7] = Some(2);

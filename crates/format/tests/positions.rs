@@ -113,9 +113,7 @@ fn directory() {
     const PAGE: usize = 0x1000;
     let mut directory = Directory::empty(0x7d2);
     directory.generation = A;
-    let volume = |name: &str, ring| {
-        Some(Volume { name: name.to_owned(), tag: TAG, backing_bytes: B, ring, run_version: A })
-    };
+    let volume = |name: &str, ring| Some(Volume { name: name.to_owned(), tag: TAG, backing_bytes: B, ring });
     directory.volumes = vec![None; 17];
     directory.volumes[1] = volume("vm", C);
     directory.volumes[16] = volume("other", D);
@@ -142,8 +140,6 @@ fn directory() {
                 (0x12c, "0200"),
                 (0x12e, "0100"),
                 (0x130, "766d"),
-                // With which versions the last runs began, from 0xf88 on.
-                (0xf90, "a1a2a3a4a5a6a7a8"),
             ]),
             1 => fields.extend([
                 (0x114, "1112131415161718"),
@@ -152,7 +148,6 @@ fn directory() {
                 (0x12c, "0500"),
                 (0x12e, "0100"),
                 (0x130, "6f74686572"),
-                (0xf90, "a1a2a3a4a5a6a7a8"),
             ]),
             // The number of the volume that owns the extent, or 0xffff.
             18 => fields.extend([(0x30, "0100ffffffff1000"), (0x38, &free[..1996 * 4])]),

@@ -124,7 +124,7 @@ impl Store {
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
         let identity = (spec.name.as_str(), spec.backing_bytes);
-        self.commit_volume(device, number, (tag, ring), identity, &space)?;
+        self.commit_volume(device, number, (tag, ring), identity, &space.extents)?;
         Ok(self.attached(tag, ring, space, spec.places))
     }
 
@@ -175,9 +175,8 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the pages of the place tables that may have been written since the last start once more to where they are, for the same
-    /// reason: with the older copy of a page written over, here or by a checkpoint, a power cut could take both. The older copies are
-    /// written along, because they lie between. What was written before the last start was durable when that was over.
+    /// Writes the place tables once more to where they are, for the same reason: with the older copy of a page written over,
+    /// here or by a checkpoint, a power cut could take both. The older copies are written along, because they lie between.
     fn write_tables_again(
         &self,
         device: &mut dyn SyncDevice,
@@ -188,15 +187,10 @@ impl Store {
         }
         let layout = &self.view.layout;
         let mut bytes = vec![0; TABLES_AT_ONCE.min(layout.extent.table_pages as usize) * 2 * PAGE_BYTES];
-        for (ordinal, &extent) in space.extents.iter().enumerate() {
+        for &extent in &space.extents {
             for first in (0..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
-                let end = layout.extent.table_pages.min(first + TABLES_AT_ONCE as u32);
-                let recent = space.recovered.found.recent_pages(ordinal, first..end);
-                if recent.is_empty() {
-                    continue;
-                }
-                let bytes = &mut bytes[..recent.len() * 2 * PAGE_BYTES];
-                let at = layout.extent.table_page(recent.start, 0);
+                let pages = TABLES_AT_ONCE.min((layout.extent.table_pages - first) as usize);
+                let (bytes, at) = (&mut bytes[..pages * 2 * PAGE_BYTES], layout.extent.table_page(first, 0));
                 read_pages(device, layout.extent_start(extent) + at, bytes)?;
                 write(device, layout.extent_start(extent) + at, bytes)?;
             }
@@ -296,7 +290,7 @@ impl Store {
             self.write_empty_tables(device, tag, extent)?;
             let ordinal = space.extents.partition_point(|&other| other < extent);
             space.extents.insert(ordinal, extent);
-            let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
+            let page = FoundPage { sequence: 2, stamp: 0, is_settled: true };
             space.recovered.found.insert_extent(ordinal, page);
         }
         Ok(())
@@ -341,7 +335,7 @@ impl Store {
         space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         let stale = space.recovered.found.unsettled();
-        let (stamp, Recovered { version, durable, .. }) = (space.recovered.stamp(), &space.recovered);
+        let Recovered { version, durable, .. } = space.recovered;
         if version > durable && !planted("believed-and-before-not-both") {
             let both = |found: &FoundPlaces, place: Place| match found.entry(place) {
                 TableEntry { state: EntryState::Free, .. } => found.in_tables(place),
@@ -357,9 +351,9 @@ impl Store {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.
             flush(device)?;
-            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(stamp)))?;
+            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(version)))?;
         }
-        space.recovered.found.settle(&stale, stamp);
+        space.recovered.found.settle(&stale, version);
         Ok(())
     }
 
@@ -397,22 +391,21 @@ impl Store {
         write(device, offset, bytes)
     }
 
-    /// Makes the volume's extents and its new ring official, once all that was written is durable.
+    /// Makes the volume's extents and its new ring official.
     pub(crate) fn commit_volume(
         &mut self,
         device: &mut dyn SyncDevice,
         number: u16,
         (tag, ring): (VolumeTag, u64),
         (name, backing_bytes): (&str, u64),
-        RecoveredSpace { extents, recovered }: &RecoveredSpace,
+        extents: &[u32],
     ) -> Result<(), StoreError> {
         let mut next = self.view.directory.clone();
         let volumes = &mut next.volumes;
         if volumes.len() <= number as usize {
             volumes.resize(number as usize + 1, None);
         }
-        let (name, run_version) = (name.to_owned(), recovered.run_version());
-        volumes[number as usize] = Some(Volume { name, tag, backing_bytes, ring, run_version });
+        volumes[number as usize] = Some(Volume { name: name.to_owned(), tag, backing_bytes, ring });
         for (extent, owner) in next.owners.iter_mut().enumerate() {
             if extents.binary_search(&(extent as u32)).is_ok() {
                 *owner = Some(number);
@@ -424,8 +417,8 @@ impl Store {
     }
 
     fn attached(&self, tag: VolumeTag, ring: u64, space: RecoveredSpace, places: u64) -> Attached {
-        let version = space.recovered.run_version();
-        let RecoveredSpace { extents, recovered: Recovered { found, buffered, unreadable, .. } } = space;
+        let RecoveredSpace { extents, recovered: Recovered { found, version, buffered, unreadable, .. } } =
+            space;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);

@@ -249,6 +249,6 @@ impl Store {
         self.write_again(device, tag, &mut space)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
-        self.commit_volume(device, number, (tag, ring), (name, backing_bytes), &space)
+        self.commit_volume(device, number, (tag, ring), (name, backing_bytes), &space.extents)
     }
 }

@@ -74,7 +74,6 @@ impl SpaceDirectory {
                     tag,
                     backing_bytes: *backing_bytes,
                     ring: first_ring_after(0),
-                    run_version: 0,
                 };
                 put(&mut next, number, Some(volume));
                 for &extent in &extents {
@@ -176,7 +175,7 @@ impl SpaceDirectory {
             self.directory.volumes[number as usize].as_ref().map_or(0, |one| one.backing_bytes);
         let mut found =
             FoundPlaces::new(places_per_extent, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
-        let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
+        let page = FoundPage { sequence: 2, stamp: 0, is_settled: true };
         (0..extents.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
         let (contents, _, sequences) = found.into_contents(0);
         let places = Places::new(volume, contents, 0, (places_per_extent, pages), extents.clone(), places);
