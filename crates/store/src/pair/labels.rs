@@ -141,13 +141,14 @@ impl Pair {
         self
     }
 
-    /// The pair when a start goes by what these labels say. A member that is not there may have a label that is one later than any that
-    /// is: what is written without it has to be said by a later one still, in the other copy of the page.
+    /// The pair as a start that found these labels is to record it. A member whose label is not among them may have one that is a generation
+    /// later than all that are, so that the record skips past that, by an odd number: it must not be written over the latest copy of a label.
     #[must_use]
     pub(super) fn begun(mut self, labels: [Option<PairLabel>; MEMBERS]) -> Pair {
+        const SKIPPED: u64 = 3;
         let said = labels.iter().flatten().find(|label| label.generation == self.generation);
         if labels.contains(&None) && !planted("missing-member-has-no-later-label") {
-            self.generation += 3;
+            self.generation += SKIPPED;
         } else if said.is_some_and(|said| said.in_sync != self.in_sync) {
             self.generation += 1;
         }
