@@ -68,12 +68,14 @@ pub fn check_superblock(data: &[u8]) -> bool {
     true
 }
 
-/// What is read is written again and read as the same; somebody has everything, and the pair fits on its member.
+/// What is read is written again and read as the same; somebody has everything, the pair fits on its member, and is one of
+/// those that there are.
 pub fn check_pair_label(data: &[u8]) -> bool {
     let _ = PairLabel::decode(data);
     let Ok(label) = PairLabel::decode(&sealed(data)) else { return false };
     assert_eq!(PairLabel::decode(&label.encode()[..]), Ok(label));
     assert!(label.member < PairLabel::MEMBERS && label.in_sync.contains(&true));
+    assert!(label.number < label.pairs && label.pairs <= PairLabel::MOST_PAIRS);
     assert!(label.pair_bytes <= label.device_bytes - PairLabel::DATA_START_BYTES);
     true
 }

@@ -1,6 +1,7 @@
 //! The label of an SSD that is one of a pair, two SSDs that hold the same: which pair, which of the two, and who of them has
 //! everything. Two copies, written in turn where a cache SSD has its superblocks, so that a device is never taken for both; the valid
-//! one with the higher generation counts, and of two members the label with the higher generation speaks for both.
+//! one with the higher generation counts, and of two members the label with the higher generation speaks for both. Several pairs may
+//! hold one cache together, each a part of it: a label says which of how many its pair is.
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -14,7 +15,7 @@ const WHAT: &str = "Label of an SSD of a pair";
 /// What the label says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairLabel {
-    /// Which pair.
+    /// Which cache the pair holds, or a part of.
     pub pair: CacheId,
     /// Grows with every change of what labels say.
     pub generation: u64,
@@ -26,6 +27,10 @@ pub struct PairLabel {
     pub member: usize,
     /// Which of the two have everything that was written to the pair; at least one does.
     pub in_sync: [bool; PairLabel::MEMBERS],
+    /// Which of the cache's pairs this is, from 0, and how many there are.
+    pub number: usize,
+    /// See [`PairLabel::number`]; at least 1.
+    pub pairs: usize,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -37,18 +42,27 @@ struct Raw {
     pair_bytes: U64,
     member: u8,
     in_sync: [u8; PairLabel::MEMBERS],
+    number: u8,
+    /// Pairs beside this one: a label from before there could be several has zeroes here, and is of the only one.
+    other_pairs: u8,
 }
 
 impl PairLabel {
     /// SSDs of a pair.
     pub const MEMBERS: usize = 2;
+    /// Most pairs of a cache.
+    pub const MOST_PAIRS: usize = 64;
     /// No pair has so many changes; beyond are labels that somebody made up.
     const MOST_GENERATIONS: u64 = u64::MAX - (1 << 32);
     /// Where on each member the first byte of the pair is.
     pub const DATA_START_BYTES: u64 = 1 << 20;
 
     /// The page to write.
+    ///
+    /// # Panics
+    /// When it says that there are no pairs, or more than [`PairLabel::MOST_PAIRS`].
     pub fn encode(&self) -> Box<[u8; PAGE_BYTES]> {
+        assert!((1..=PairLabel::MOST_PAIRS).contains(&self.pairs), "{} pairs", self.pairs);
         let mut page = page::start_page(&Raw {
             head: Head::new(MAGIC, self.pair),
             generation: U64::new(self.generation),
@@ -56,6 +70,8 @@ impl PairLabel {
             pair_bytes: U64::new(self.pair_bytes),
             member: self.member as u8,
             in_sync: self.in_sync.map(u8::from),
+            number: self.number as u8,
+            other_pairs: self.pairs as u8 - 1,
         });
         page::seal(&mut page);
         page
@@ -71,6 +87,8 @@ impl PairLabel {
             pair_bytes: raw.pair_bytes.get(),
             member: raw.member.into(),
             in_sync: raw.in_sync.map(|flag| flag == 1),
+            number: raw.number.into(),
+            pairs: usize::from(raw.other_pairs) + 1,
         };
         let wrong = |field| Err(FormatError { what: WHAT, wrong: Wrong::Field(field) });
         if label.generation > PairLabel::MOST_GENERATIONS {
@@ -81,6 +99,12 @@ impl PairLabel {
         }
         if raw.in_sync.iter().any(|&flag| flag > 1) || label.in_sync == [false; PairLabel::MEMBERS] {
             return wrong("in_sync");
+        }
+        if label.pairs > PairLabel::MOST_PAIRS {
+            return wrong("pairs");
+        }
+        if label.number >= label.pairs {
+            return wrong("number");
         }
         let fits = |end: u64| end <= label.device_bytes;
         if !label.pair_bytes.checked_add(PairLabel::DATA_START_BYTES).is_some_and(fits) {

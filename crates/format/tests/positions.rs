@@ -84,6 +84,8 @@ fn label_of_a_pair() {
         pair_bytes: 0x1200_0000,
         member: 1,
         in_sync: [false, true],
+        number: 2,
+        pairs: 4,
     };
     check_page(
         &label.encode()[..],
@@ -94,6 +96,8 @@ fn label_of_a_pair() {
             (0x30, "0000001200000000"), // bytes of the pair
             (0x38, "01"),               // member
             (0x39, "0001"),             // which have everything
+            (0x3b, "02"),               // which of the pairs
+            (0x3c, "03"),               // pairs beside it
         ],
     );
     assert_eq!(PairLabel::decode(&label.encode()[..]), Ok(label));
@@ -103,8 +107,12 @@ fn label_of_a_pair() {
         PairLabel { pair_bytes: 0x1234_5000, ..label },
         PairLabel { pair_bytes: u64::MAX, ..label },
         PairLabel { generation: u64::MAX, ..label },
+        PairLabel { number: 4, ..label },
     ];
     assert!(impossible.iter().all(|label| PairLabel::decode(&label.encode()[..]).is_err()));
+    // Those from before there could be several have zeroes there.
+    let one = PairLabel { number: 0, pairs: 1, ..label };
+    assert!(one.encode()[0x3b..].iter().all(|&byte| byte == 0));
 }
 
 /// 18 pages of 15 volumes each, then 9 pages of 2,000 extents each.

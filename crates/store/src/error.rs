@@ -60,6 +60,12 @@ impl StoreError {
         StoreError::new(StoreErrorKind::Geometry, format!("{error}; {advice}"))
     }
 
+    /// The same, and of which part of the device it is said.
+    #[must_use]
+    pub(crate) fn within(self, part: &str) -> StoreError {
+        StoreError { context: format!("{part}: {}", self.context), ..self }
+    }
+
     /// The directory could not be written while volumes were served.
     pub fn directory_failed() -> StoreError {
         let context =

@@ -11,8 +11,12 @@ use crate::error::{StoreError, StoreErrorKind};
 /// A pair, as the labels of its members say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
-    /// Which pair.
+    /// Which cache it holds, or a part of.
     pub id: CacheId,
+    /// Which of the cache's pairs it is, from 0, and how many there are.
+    pub number: usize,
+    /// See [`Pair::number`].
+    pub pairs: usize,
     /// Grows with every change of what labels say.
     pub generation: u64,
     /// Bytes of the pair.
@@ -24,7 +28,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// A pair of devices of these sizes, each of which keeps what the smaller one has room for.
+    /// The only pair of a cache, of devices of these sizes, each of which keeps what the smaller one has room for.
     ///
     /// # Errors
     /// [`StoreErrorKind::Geometry`] when there is no room behind the labels.
@@ -36,10 +40,81 @@ impl Pair {
             let context = format!("{smaller} bytes are too few for an SSD of a pair");
             return Err(StoreError::new(StoreErrorKind::Geometry, context));
         }
-        Ok(Pair { id, generation: 1, pair_bytes, device_bytes, in_sync: [true; MEMBERS] })
+        let in_sync = [true; MEMBERS];
+        Ok(Pair { id, number: 0, pairs: 1, generation: 1, pair_bytes, device_bytes, in_sync })
     }
 
-    /// What the labels of the members that are there say together. `known_generation` is what the host remembers of the pair.
+    /// The pairs of a cache, of devices of these sizes.
+    ///
+    /// # Errors
+    /// As [`Pair::new`], and [`StoreErrorKind::Geometry`] when there are more than a label can say.
+    pub fn several(id: CacheId, device_bytes: &[[u64; MEMBERS]]) -> Result<Vec<Pair>, StoreError> {
+        let pairs = device_bytes.len();
+        if pairs > PairLabel::MOST_PAIRS {
+            let context = format!("{pairs} pairs of SSDs; a cache has {} at most", PairLabel::MOST_PAIRS);
+            return Err(StoreError::new(StoreErrorKind::Geometry, context));
+        }
+        let of_bytes = |(number, &bytes)| Ok(Pair { number, pairs, ..Pair::new(id, bytes)? });
+        device_bytes.iter().enumerate().map(of_bytes).collect()
+    }
+
+    /// What the labels of the members of each pair of a cache say together, pairs in the order of their numbers. `known_generations`
+    /// are what the host remembers of each.
+    ///
+    /// # Errors
+    /// As [`Pair::of`], for each pair, and [`StoreErrorKind::WrongMember`] when they are not the pairs of one cache.
+    ///
+    /// # Panics
+    /// When there is none, or not one generation for each.
+    pub fn all_of(
+        labels: &[[Option<PairLabel>; MEMBERS]],
+        known_generations: &[Option<u64>],
+    ) -> Result<Vec<Pair>, StoreError> {
+        assert!(!labels.is_empty() && labels.len() == known_generations.len(), "a generation for each pair");
+        let wrong = |context: String| Err(StoreError::new(StoreErrorKind::WrongMember, context));
+        let given = labels.len();
+        let there = || {
+            labels
+                .iter()
+                .enumerate()
+                .flat_map(|(at, pair)| pair.iter().flatten().map(move |label| (at, label)))
+        };
+        let first = there().next().map(|(_, label)| label);
+        for (at, label) in there() {
+            let PairLabel { pair: id, number, pairs, .. } = *label;
+            let (place, name) = (at + 1, number + 1);
+            if pairs != given {
+                return wrong(format!(
+                    "an SSD that was given is of pair {name} of the {pairs} of cache {id}, and {given} were given; give all \
+                     pairs of the cache, and no others"
+                ));
+            }
+            if let Some(first) = first.filter(|first| given > 1 && first.pair != id) {
+                return wrong(format!(
+                    "an SSD given for pair {place} of {given} is of cache {id}, and others are of cache {}; give those that belong \
+                     together",
+                    first.pair
+                ));
+            }
+            if number != at {
+                return wrong(format!(
+                    "an SSD given for pair {place} of {given} is of pair {name} of cache {id}; give each pair once, in the order of \
+                     their numbers, with its own SSDs"
+                ));
+            }
+        }
+        let each = labels.iter().zip(known_generations).enumerate();
+        each.map(|(at, (labels, &known))| {
+            Pair::of_one(*labels, known).map_err(|error| match given {
+                1 => error,
+                _ => error.within(&format!("pair {} of {given}", at + 1)),
+            })
+        })
+        .collect()
+    }
+
+    /// What the labels of the members that are there say together, of the only pair of a cache. `known_generation` is what the host
+    /// remembers of the pair.
     ///
     /// A member is believed to have everything where the newest label says so, and its own is not older than the one before. Where only one is there, the other one may have
     /// gone on without it: it is believed when its own label says that the other one was dropped, or when the host remembers no
@@ -48,6 +123,13 @@ impl Pair {
     /// # Errors
     /// [`StoreErrorKind::WrongMember`] when they are not of one pair, or nobody is there who is known to have everything.
     pub fn of(
+        labels: [Option<PairLabel>; MEMBERS],
+        known_generation: Option<u64>,
+    ) -> Result<Pair, StoreError> {
+        Pair::all_of(&[labels], &[known_generation]).map(|mut pairs| pairs.remove(0))
+    }
+
+    fn of_one(
         labels: [Option<PairLabel>; MEMBERS],
         known_generation: Option<u64>,
     ) -> Result<Pair, StoreError> {
@@ -104,14 +186,16 @@ impl Pair {
             return Err(wrong(context));
         }
         let device_bytes = [0, 1].map(|member| labels[member].map_or(0, |label| label.device_bytes));
-        let PairLabel { pair: id, generation, pair_bytes, .. } = *newest;
-        Ok(Pair { id, generation, pair_bytes, device_bytes, in_sync })
+        let PairLabel { pair: id, number, pairs, generation, pair_bytes, .. } = *newest;
+        Ok(Pair { id, number, pairs, generation, pair_bytes, device_bytes, in_sync })
     }
 
     /// The label of a member.
     pub fn label(&self, member: usize) -> PairLabel {
         PairLabel {
             pair: self.id,
+            number: self.number,
+            pairs: self.pairs,
             generation: self.generation,
             device_bytes: self.device_bytes[member],
             pair_bytes: self.pair_bytes,
@@ -298,5 +382,65 @@ mod tests {
             Pair::new(CacheId([3; 16]), [1 << 20, 8 << 20]).expect_err("no room").kind(),
             StoreErrorKind::Geometry
         );
+    }
+
+    fn three() -> Vec<Pair> {
+        Pair::several(CacheId([3; 16]), &[[9 << 20, 8 << 20], [8 << 20; 2], [30 << 20; 2]]).unwrap()
+    }
+
+    fn labels_of(pair: &Pair) -> [Option<PairLabel>; MEMBERS] {
+        [0, 1].map(|member| Some(pair.label(member)))
+    }
+
+    #[test]
+    fn each_pair_of_a_cache_is_judged_by_its_own_labels() {
+        let pairs = three();
+        let sizes = pairs.iter().map(|pair| pair.pair_bytes >> 20);
+        assert_eq!(sizes.collect::<Vec<_>>(), [7, 7, 29]);
+        let mut labels: Vec<_> = pairs.iter().map(labels_of).collect();
+        assert_eq!(Pair::all_of(&labels, &[None; 3]).unwrap(), pairs);
+        // In each another member is missing, or was dropped.
+        let alone = pairs[1].without(0);
+        labels[0][1] = None;
+        labels[1][1] = Some(alone.label(1));
+        let found = Pair::all_of(&labels, &[Some(1), None, Some(1)]).unwrap();
+        assert_eq!(
+            found.iter().map(|pair| pair.in_sync).collect::<Vec<_>>(),
+            [[true; 2], [false, true], [true; 2]]
+        );
+        // Nobody remembers the first.
+        let refused = Pair::all_of(&labels, &[None; 3]).unwrap_err();
+        assert!(refused.to_string().contains("pair 1 of 3: one SSD"), "{refused}");
+        // All of the third is missing.
+        labels[2] = [None, None];
+        let refused = Pair::all_of(&labels, &[Some(1); 3]).unwrap_err();
+        assert!(refused.to_string().contains("pair 3 of 3: neither SSD"), "{refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::WrongMember);
+    }
+
+    #[test]
+    fn pairs_that_are_not_one_cache_are_refused_by_number() {
+        let pairs = three();
+        let all: Vec<_> = pairs.iter().map(labels_of).collect();
+        let stranger = labels_of(&Pair { id: CacheId([4; 16]), ..pairs[1] });
+        let mixed = [Some(pairs[1].label(0)), Some(pairs[2].label(1))];
+        for (given, words) in [
+            (vec![all[0], stranger, all[2]], "for pair 2 of 3 is of cache 04"),
+            (vec![all[0], all[2], all[1]], "for pair 2 of 3 is of pair 3"),
+            (vec![all[0], all[1], all[1]], "for pair 3 of 3 is of pair 2"),
+            (vec![all[0], mixed, all[2]], "for pair 2 of 3 is of pair 3"),
+            (vec![all[0], all[1]], "pair 1 of the 3 of cache 03"),
+            (vec![all[2]], "pair 3 of the 3"),
+            (vec![all[0], all[1], all[2], all[0]], "and 4 were given"),
+            (vec![labels_of(&pair()), labels_of(&pair())], "pair 1 of the 1"),
+        ] {
+            let refused = Pair::all_of(&given, &vec![Some(1); given.len()]).unwrap_err();
+            assert!(refused.to_string().contains(words), "{words}: {refused}");
+            assert_eq!(refused.kind(), StoreErrorKind::WrongMember);
+        }
+        // Who asks for one pair does not get a part of a cache.
+        assert_eq!(kind(Pair::of(all[0], Some(1))), StoreErrorKind::WrongMember);
+        let many = vec![[8 << 20; 2]; PairLabel::MOST_PAIRS + 1];
+        assert_eq!(Pair::several(CacheId([3; 16]), &many).unwrap_err().kind(), StoreErrorKind::Geometry);
     }
 }
