@@ -13,6 +13,7 @@ mod followers;
 mod labels;
 mod member;
 mod resilver;
+mod stripes;
 mod volume;
 
 pub use device::PairDevice;
@@ -21,4 +22,5 @@ pub use followers::{Followed, Followers};
 pub use labels::{Pair, erase_label, probe_pair, write_label};
 pub use member::MEMBERS;
 pub use resilver::{Resilver, read_part, write_part};
+pub use stripes::{Part, Stripes};
 pub use volume::{DeviceChange, PairCommand, PairVolume, bytes_of};
