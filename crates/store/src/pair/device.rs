@@ -4,11 +4,11 @@
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
 use lode_types::{BlockSize, MediaError, planted};
 
-use super::labels::{Pair, erase_label, write_label};
+use super::array::PairArray;
+use super::labels::{Pair, write_label};
 use super::member::{MEMBERS, other};
 use crate::device::{SyncDevice, flush, write};
 use crate::error::StoreError;
-use crate::store::Store;
 
 /// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
 /// something begins again.
@@ -33,28 +33,18 @@ impl<D: SyncDevice> PairDevice<D> {
         device
     }
 
-    /// Makes a pair of two devices, with an empty cache. Whatever they hold is lost.
+    /// Makes the only pair of a cache of two devices, with an empty cache. Whatever they hold is lost.
     ///
     /// # Errors
-    /// As [`Pair::new`] and [`Store::format`].
+    /// As [`PairArray::format`].
     pub fn format(
-        mut devices: [D; MEMBERS],
+        devices: [D; MEMBERS],
         cache: CacheId,
         block: BlockSize,
         extent_bytes: Option<u64>,
     ) -> Result<Pair, StoreError> {
-        let sizes = [devices[0].size_bytes(), devices[1].size_bytes()];
-        let pair = Pair::new(cache, sizes)?;
-        // First nothing is believed, then the cache, then the labels that vouch for it.
-        devices.iter_mut().try_for_each(|device| erase_label(device))?;
-        for device in &mut devices {
-            let mut cache_on = Behind { device, bytes: pair.pair_bytes };
-            Store::format(&mut cache_on, cache, block, extent_bytes)?;
-        }
-        for (member, device) in devices.iter_mut().enumerate() {
-            write_label(device, &pair.label(member))?;
-        }
-        Ok(pair)
+        let pairs = PairArray::format(vec![devices], cache, block, extent_bytes)?;
+        Ok(pairs[0])
     }
 
     /// What its labels say now.
@@ -65,7 +55,8 @@ impl<D: SyncDevice> PairDevice<D> {
     /// Says durably that a member is missing, if the labels that were found do not, before anything is written that it lacks, and
     /// brings labels up to the newest one: alone, a member with an older one would not be believed. The newest one is written again as well:
     /// that it can be read does not say that it is durable, because the flush after it may have failed. Then makes what describes
-    /// the cache the same on both members: of writes before a power cut each of them may have got others.
+    /// the cache, which is on the first of its pairs, the same on both members: of writes before a power cut each of them may have got
+    /// others.
     ///
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when no member can be written.
@@ -82,7 +73,7 @@ impl<D: SyncDevice> PairDevice<D> {
                 }
             }
         }
-        if self.pair.in_sync == [true; MEMBERS] {
+        if self.pair.number == 0 && self.pair.in_sync == [true; MEMBERS] {
             let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
             let fault = |error| StoreError::media("read", 0, error);
             self.read_pages(0, &mut heads).map_err(fault)?;
@@ -144,30 +135,6 @@ impl<D: SyncDevice> PairDevice<D> {
             }
         }
         Err(failure)
-    }
-}
-
-/// What of a member is behind its label. There is no pair yet that would drop a member which fails.
-struct Behind<'a, D> {
-    device: &'a mut D,
-    bytes: u64,
-}
-
-impl<D: SyncDevice> SyncDevice for Behind<'_, D> {
-    fn size_bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        self.device.read(PairLabel::DATA_START_BYTES + offset_bytes, buf)
-    }
-
-    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
-        self.device.write(PairLabel::DATA_START_BYTES + offset_bytes, bytes)
-    }
-
-    fn flush(&mut self) -> Result<(), MediaError> {
-        self.device.flush()
     }
 }
 

@@ -4,9 +4,12 @@
 //!
 //! [`Pair`] is what labels say, [`PairDevice`] the pair as starts see it, one step after the other. While volumes are served each has
 //! a [`PairVolume`], whose [`Fanout`] makes commands to members of those to the pair, and [`Followers`] knows how far they have
-//! followed changes of the pair. Meanwhile [`Resilver`] says what is copied to a member that lacks something. None of them must know
-//! what volumes put there.
+//! followed changes of the pair. Meanwhile [`Resilver`] says what is copied to a member that lacks something. Several pairs hold one cache
+//! together where [`Stripes`] says: to starts they are a [`PairArray`], and while volumes are served each has [`ArrayCommands`], which
+//! says which pairs a command goes to. None of them must know what volumes put there.
 
+mod array;
+mod array_commands;
 mod device;
 mod fanout;
 mod followers;
@@ -16,6 +19,8 @@ mod resilver;
 mod stripes;
 mod volume;
 
+pub use array::PairArray;
+pub use array_commands::ArrayCommands;
 pub use device::PairDevice;
 pub use fanout::{Fanout, Leg, PairEnd, PairHealth, PairRead};
 pub use followers::{Followed, Followers};

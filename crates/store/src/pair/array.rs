@@ -1,0 +1,193 @@
+//! A cache on one or several pairs as starts see it: one device, of which each part is on the pair that [`Stripes`] says. It must not
+//! know members, or what is read and written.
+
+use std::sync::Arc;
+
+use lode_format::{CacheId, DeviceLayout, PairLabel};
+use lode_types::{BlockSize, MediaError};
+
+use super::device::PairDevice;
+use super::labels::{Pair, erase_label, write_label};
+use super::member::MEMBERS;
+use super::stripes::Stripes;
+use crate::device::SyncDevice;
+use crate::error::{StoreError, StoreErrorKind};
+use crate::store::Store;
+
+/// The pairs of a cache as one device. As with a single pair, whoever began something begins again when a member was dropped.
+#[derive(Debug)]
+pub struct PairArray<D> {
+    pairs: Vec<PairDevice<D>>,
+    stripes: Arc<Stripes>,
+}
+
+impl<D: SyncDevice> PairArray<D> {
+    /// The cache that these pairs hold, in the order of their numbers. Of several, the superblock on the first says how it is divided.
+    ///
+    /// # Errors
+    /// As [`Store::probe`] and [`Stripes::new`]; [`StoreErrorKind::WrongMember`] when the first has the superblock of another cache.
+    ///
+    /// # Panics
+    /// When there is no pair.
+    pub fn new(mut pairs: Vec<PairDevice<D>>) -> Result<PairArray<D>, StoreError> {
+        let bytes: Vec<u64> = pairs.iter().map(SyncDevice::size_bytes).collect();
+        let stripes = match &mut pairs[..] {
+            [one] => Stripes::one(one.size_bytes()),
+            several => {
+                let superblock = Store::probe(&mut several[0])?;
+                let Pair { id, pairs, .. } = *several[0].pair();
+                if superblock.cache != id {
+                    let context = format!(
+                        "pair 1 of {pairs} of cache {id} has the superblock of cache {}; format the SSDs of all pairs again, which \
+                         loses what they hold",
+                        superblock.cache
+                    );
+                    return Err(StoreError::new(StoreErrorKind::WrongMember, context));
+                }
+                Stripes::new(&bytes, superblock.extent_bytes, superblock.block)?
+            }
+        };
+        Ok(PairArray { pairs, stripes: Arc::new(stripes) })
+    }
+
+    /// Makes pairs of devices, with an empty cache on all of them together. Whatever they hold is lost.
+    ///
+    /// # Errors
+    /// As [`Pair::several`], [`Stripes::new`] and [`Store::format`].
+    ///
+    /// # Panics
+    /// When there are none.
+    pub fn format(
+        mut devices: Vec<[D; MEMBERS]>,
+        cache: CacheId,
+        block: BlockSize,
+        extent_bytes: Option<u64>,
+    ) -> Result<Vec<Pair>, StoreError> {
+        let sizes: Vec<_> =
+            devices.iter().map(|pair| [0, 1].map(|member| pair[member].size_bytes())).collect();
+        let pairs = Pair::several(cache, &sizes)?;
+        let bytes: Vec<u64> = pairs.iter().map(|pair| pair.pair_bytes).collect();
+        let extent_bytes = extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(bytes.iter().sum()));
+        let stripes = Stripes::new(&bytes, extent_bytes, block)?;
+        // First nothing is believed, then the cache, then the labels that vouch for it.
+        devices.iter_mut().flatten().try_for_each(|device| erase_label(device))?;
+        for device in &mut devices[0] {
+            let mut cache_on = Behind { device, bytes: stripes.size_bytes() };
+            Store::format(&mut cache_on, cache, block, Some(extent_bytes))?;
+        }
+        for (pair, devices) in pairs.iter().zip(&mut devices) {
+            for (member, device) in devices.iter_mut().enumerate() {
+                write_label(device, &pair.label(member))?;
+            }
+        }
+        Ok(pairs)
+    }
+
+    /// Where the cache is on its pairs.
+    pub fn stripes(&self) -> &Arc<Stripes> {
+        &self.stripes
+    }
+
+    /// What the labels of each pair say now.
+    pub fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.iter().map(PairDevice::pair)
+    }
+
+    /// Has each pair begin, see [`PairDevice::begin`], with the labels that were found of each.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Media`] when no member of a pair can be written.
+    pub fn begin(&mut self, labels: &[[Option<PairLabel>; MEMBERS]]) -> Result<(), StoreError> {
+        let pairs = self.pairs.len();
+        for (number, (pair, labels)) in self.pairs.iter_mut().zip(labels).enumerate() {
+            pair.begin(labels).map_err(|error| match pairs {
+                1 => error,
+                _ => error.within(&format!("pair {} of {pairs}", number + 1)),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads each part of these bytes from the pair that it is on, at whose offset that is.
+    fn read_parts(
+        &mut self,
+        offset_bytes: u64,
+        buf: &mut [u8],
+        mut read: impl FnMut(&mut PairDevice<D>, u64, &mut [u8]) -> Result<(), MediaError>,
+    ) -> Result<(), MediaError> {
+        let mut rest = buf;
+        for part in self.stripes.parts(offset_bytes..offset_bytes + rest.len() as u64) {
+            let (now, later) = rest.split_at_mut(part.length_bytes as usize);
+            read(&mut self.pairs[part.pair], part.offset_bytes, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+}
+
+/// What of a member of the first pair is behind its label, as the cache that begins there. There is no pair yet that would drop a member
+/// which fails.
+struct Behind<'a, D> {
+    device: &'a mut D,
+    bytes: u64,
+}
+
+impl<D: SyncDevice> SyncDevice for Behind<'_, D> {
+    fn size_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.device.read(PairLabel::DATA_START_BYTES + offset_bytes, buf)
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.device.write(PairLabel::DATA_START_BYTES + offset_bytes, bytes)
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        self.device.flush()
+    }
+}
+
+impl<D: SyncDevice> SyncDevice for PairArray<D> {
+    fn size_bytes(&self) -> u64 {
+        self.stripes.size_bytes()
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.read_parts(offset_bytes, buf, PairDevice::read)
+    }
+
+    fn read_right(
+        &mut self,
+        offset_bytes: u64,
+        buf: &mut [u8],
+        is_right: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<(), MediaError> {
+        match self.stripes.parts(offset_bytes..offset_bytes + buf.len() as u64)[..] {
+            [part] => self.pairs[part.pair].read_right(part.offset_bytes, buf, is_right),
+            // No block is on several extents, and nothing else has a test of its own.
+            _ => self.read(offset_bytes, buf),
+        }
+    }
+
+    fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.read_parts(offset_bytes, buf, PairDevice::read_pages)
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        let mut rest = bytes;
+        for part in self.stripes.parts(offset_bytes..offset_bytes + bytes.len() as u64) {
+            let (now, later) = rest.split_at(part.length_bytes as usize);
+            self.pairs[part.pair].write(part.offset_bytes, now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        // Every pair is flushed, whichever fails: what a member lacks is found as early as it can be.
+        self.pairs.iter_mut().map(SyncDevice::flush).fold(Ok(()), Result::and)
+    }
+}
