@@ -180,10 +180,10 @@ fn check_member(
     let shown = file.path().display();
     let mut labels = [None; MEMBERS];
     labels[label.member] = Some(PairLabel { in_sync: [0, 1].map(|member| member == label.member), ..label });
-    let pair = Pair::of(labels, None).map_err(|error| ServerError::store(&shown, error))?;
+    let pairs = Pair::all_of(&[labels], &[None]).map_err(|error| ServerError::store(&shown, error))?;
     let mut devices = [None, None];
     devices[label.member] = Some(FileDevice(file));
-    let mut device = PairDevice::new(pair, devices);
+    let mut device = PairDevice::new(pairs[0], devices);
     let view = StoreView::read(&mut device).map_err(|error| ServerError::store(&shown, error))?;
     let (copies, checked) = look(&mut device, &view, options, progress);
     Ok(report(format!("{shown}, one SSD of a pair"), &view, (copies, &checked), false))

@@ -160,8 +160,8 @@ pub(super) fn judge(
         [None, Some(other)] => [1 - other.member, other.member],
     };
     let labels = paths.map(label);
-    let pair =
-        Pair::of(labels, known_generation).map_err(|error| format!("{first} and {second}: {error}"))?;
+    let pairs = Pair::all_of(&[labels], &[known_generation]);
+    let pair = pairs.map_err(|error| format!("{first} and {second}: {error}"))?[0];
     let mut left_out = [None, None];
     for member in 0..MEMBERS {
         let (path, found) = founds[paths[member]];

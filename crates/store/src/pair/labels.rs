@@ -105,7 +105,7 @@ impl Pair {
         }
         let each = labels.iter().zip(known_generations).enumerate();
         each.map(|(at, (labels, &known))| {
-            Pair::of_one(*labels, known).map_err(|error| match given {
+            Pair::of(*labels, known).map_err(|error| match given {
                 1 => error,
                 _ => error.within(&format!("pair {} of {given}", at + 1)),
             })
@@ -113,8 +113,8 @@ impl Pair {
         .collect()
     }
 
-    /// What the labels of the members that are there say together, of the only pair of a cache. `known_generation` is what the host
-    /// remembers of the pair.
+    /// What the labels of the members that are there say together, of one pair, whichever of how many it is. `known_generation` is what
+    /// the host remembers of the pair.
     ///
     /// A member is believed to have everything where the newest label says so, and its own is not older than the one before. Where only one is there, the other one may have
     /// gone on without it: it is believed when its own label says that the other one was dropped, or when the host remembers no
@@ -123,13 +123,6 @@ impl Pair {
     /// # Errors
     /// [`StoreErrorKind::WrongMember`] when they are not of one pair, or nobody is there who is known to have everything.
     pub fn of(
-        labels: [Option<PairLabel>; MEMBERS],
-        known_generation: Option<u64>,
-    ) -> Result<Pair, StoreError> {
-        Pair::all_of(&[labels], &[known_generation]).map(|mut pairs| pairs.remove(0))
-    }
-
-    fn of_one(
         labels: [Option<PairLabel>; MEMBERS],
         known_generation: Option<u64>,
     ) -> Result<Pair, StoreError> {
@@ -142,6 +135,18 @@ impl Pair {
             let context = format!(
                 "its SSDs are of different pairs, {} and {}; give those that belong together",
                 newest.pair, stranger.pair
+            );
+            return Err(wrong(context));
+        }
+        if let Some(other) =
+            there.clone().find(|label| (label.number, label.pairs) != (newest.number, newest.pairs))
+        {
+            let context = format!(
+                "its SSDs are of different pairs of cache {}, {} and {} of {}; give those that belong together",
+                newest.pair,
+                newest.number + 1,
+                other.number + 1,
+                newest.pairs.max(other.pairs)
             );
             return Err(wrong(context));
         }
@@ -438,8 +443,7 @@ mod tests {
             assert!(refused.to_string().contains(words), "{words}: {refused}");
             assert_eq!(refused.kind(), StoreErrorKind::WrongMember);
         }
-        // Who asks for one pair does not get a part of a cache.
-        assert_eq!(kind(Pair::of(all[0], Some(1))), StoreErrorKind::WrongMember);
+        assert!(pairs[1..].iter().all(|pair| Pair::of(labels_of(pair), Some(1)) == Ok(*pair)));
         let many = vec![[8 << 20; 2]; PairLabel::MOST_PAIRS + 1];
         assert_eq!(Pair::several(CacheId([3; 16]), &many).unwrap_err().kind(), StoreErrorKind::Geometry);
     }

@@ -104,19 +104,11 @@ impl Stripes {
         parts
     }
 
-    /// What of these bytes of the cache is on a pair, as bytes of the pair.
+    /// What of these bytes of the cache is on a pair, as bytes of the pair, in their order.
     pub fn on_pair(&self, pair: usize, bytes: &[Range<u64>]) -> Vec<Range<u64>> {
         let parts = bytes.iter().flat_map(|range| self.parts(range.clone()));
         let on_pair = parts.filter(|part| part.pair == pair);
-        let mut ranges: Vec<Range<u64>> = Vec::new();
-        for Part { offset_bytes, length_bytes, .. } in on_pair {
-            let end = offset_bytes + length_bytes;
-            match ranges.last_mut() {
-                Some(last) if last.end == offset_bytes => last.end = end,
-                _ => ranges.push(offset_bytes..end),
-            }
-        }
-        ranges
+        on_pair.map(|part| part.offset_bytes..part.offset_bytes + part.length_bytes).collect()
     }
 
     /// The pair that a byte is on, where it is there, and the first byte of the cache that may be elsewhere. What lies beyond the end is
@@ -199,7 +191,7 @@ mod tests {
         expected[4].length_bytes = 2 * MIB;
         assert_eq!(parts.to_vec(), expected);
         let used = [0..start, start..start + MIB, start + 3 * MIB..start + 5 * MIB];
-        assert_eq!(stripes.on_pair(0, &used), [0..start + 2 * MIB]);
+        assert_eq!(stripes.on_pair(0, &used), [0..start, start..start + MIB, start + MIB..start + 2 * MIB]);
         assert_eq!(stripes.on_pair(1, &used), [start + MIB..start + 2 * MIB]);
         assert!(stripes.on_pair(2, &used).is_empty());
     }
