@@ -8,7 +8,7 @@ use lode_types::Rng;
 use crate::machine::{Faults, Machine};
 use crate::minimize::run_host;
 use crate::run::{Crash, Decay, Plan, RunCounts, run};
-use crate::scenario::{VOLUME_BYTES, all_schemes, machine, ordered, plan, tica_schemes};
+use crate::scenario::{VOLUME_BYTES, all_schemes, machine, ordered, plan, spread, tica_schemes};
 use crate::together::run_together;
 
 /// Most volumes of a host.
@@ -160,6 +160,7 @@ fn faults(rng: &mut Rng) -> Faults {
         ssd_gone: percent(1) > 0 && percent(1) > 0,
         read_ssd_gone: percent(1) > 0 && percent(1) > 0,
         only_member: None,
+        only_pair: None,
         hanging_member: None,
     }
 }
@@ -268,6 +269,28 @@ pub fn attack_two_devices(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, Str
 /// # Errors
 /// As [`attack`].
 pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    attack_alone(pair_plan(seed, crash))
+}
+
+/// As [`attack_pair`], on three or four pairs of SSDs over which the volume is spread. What happens to one SSD of a pair happens to one
+/// of each, or of one of the pairs alone.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut plan = pair_plan(seed, crash);
+    let mut rng = Rng::new(seed.rotate_left(48) ^ 0x3a1d);
+    let other_pairs = 2 + rng.below(2);
+    for machine in &mut plan.machines {
+        *machine = spread(machine.clone(), other_pairs);
+    }
+    if rng.chance(50) && (plan.faults.only_member.is_some() || plan.faults.hanging_member.is_some()) {
+        plan.faults.only_pair = Some(rng.below(1 + other_pairs) as usize);
+    }
+    attack_alone(plan)
+}
+
+fn pair_plan(seed: u64, crash: Crash) -> Plan {
     let mut rng = Rng::new(seed.rotate_left(24) ^ 0x9a1f);
     let mut plan = plans(seed, crash, 0, SOME_SWITCH).swap_remove(0);
     for machine in &mut plan.machines {
@@ -298,7 +321,7 @@ pub fn attack_pair(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
         // answers, or from which a read that failed on the other one is under way.
         plan.clock_jumps = 0;
     }
-    attack_alone(plan)
+    plan
 }
 
 /// As [`attack`], of volumes whose backing disks are written in the order of their guests' flushes. Alone on its SSD a volume loses

@@ -16,6 +16,7 @@ use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Expected, Model, SECTOR};
+use crate::pair::SimPair;
 use crate::run::{Crash, Decay, Plan, RunCounts};
 use crate::world::World;
 use meanwhile::meanwhile;
@@ -142,7 +143,7 @@ impl Guest {
         self.doubt(lost.iter().filter(|lost| known.is_doubtful(lost.at)), world.block_bytes());
         world.damage_known(plan.flips, &known);
         if plan.member_losses > 0 {
-            self.tally.members_dropped += u64::from(world.lose_member(plan.member_losses));
+            self.tally.members_dropped += world.lose_members(plan.member_losses);
         }
         let next = plan.machine(round + 1);
         for _ in 0..failed_starts {
@@ -323,7 +324,7 @@ impl Guest {
         let is_pair = world.pair.is_some();
         let is_damaged = plan.is_damaged() && !is_pair;
         self.read_everything(plan, world, round, is_damaged)?;
-        self.tally.healed += world.pair.as_ref().map_or(0, |pair| pair.healed());
+        self.tally.healed += world.pairs().map(SimPair::healed).sum::<u64>();
         Ok(())
     }
 
@@ -573,7 +574,7 @@ impl Guest {
         self.tally.write_backs += counters.write_backs;
         let alarms = world.engine().alarms();
         self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty + alarms.damaged_mirrored;
-        if let Some(pair) = &world.pair {
+        for pair in world.pairs() {
             self.tally.healed += pair.healed();
             self.tally.members_dropped += pair.dropped;
             self.tally.members_resilvered += pair.resilvered;

@@ -30,7 +30,7 @@
 //! * **A pair of SSDs**: each member tears, reorders, fails, stops answering or goes bad by itself, and is lost at a crash and
 //!   replaced or not. The label that says who was dropped is written and remembered step by step. While guests are served members are
 //!   taken out, and other devices come in their place and are resilvered, at whatever time the volume follows that; what it still sends
-//!   to a device that was taken out goes there.
+//!   to a device that was taken out goes there. Where there are several pairs, all of this happens to each by itself.
 //!
 //! A volume owns no more places on the SSD than its share and reserve. While all devices work, a request that waits
 //! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes. So is a
@@ -66,8 +66,8 @@ mod together;
 mod world;
 
 pub use attack::{
-    Changing, attack, attack_damaged, attack_host, attack_in_full, attack_ordered, attack_pair, attack_plans,
-    attack_two_devices,
+    Changing, attack, attack_damaged, attack_host, attack_in_full, attack_ordered, attack_pair, attack_pairs,
+    attack_plans, attack_two_devices,
 };
 pub use direct::DirectHost;
 pub use disk::{Access, SimDisk};
@@ -75,7 +75,7 @@ pub use lode_types::Rng;
 pub use machine::{Faults, Machine};
 pub use minimize::PartOfHost;
 pub use model::{Change, Model, SECTOR, Version};
-pub use pair::SimPair;
+pub use pair::{OtherPair, SimPair};
 pub use run::{Crash, Decay, Plan, RunCounts, run, run_on_one_ssd};
 pub use together::run_together;
 pub use world::World;

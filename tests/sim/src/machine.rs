@@ -15,6 +15,8 @@ pub struct Machine {
     pub name: String,
     /// Size of the cache SSD; 0: none.
     pub ssd_bytes: u64,
+    /// Where it is a pair, how many pairs there are beside the first; each has room for one more extent than the one before.
+    pub other_pairs: u64,
     /// Extents of the SSD.
     pub extent_bytes: u64,
     /// Journal records for which the host has memory that outlives the daemon; 0: none.
@@ -22,6 +24,11 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Bytes of each pair.
+    pub(crate) fn pair_bytes(&self) -> Vec<u64> {
+        (0..=self.other_pairs).map(|number| self.ssd_bytes + number * self.extent_bytes).collect()
+    }
+
     /// What the volume asks of the cache SSD.
     pub fn spec(&self) -> VolumeSpec {
         VolumeSpec {
@@ -52,6 +59,8 @@ pub struct Faults {
     pub ssd_gone: bool,
     /// Of a pair of SSDs, the one alone that all of this happens to.
     pub only_member: Option<usize>,
+    /// Of several pairs, the one alone to whose member it happens; none: to that of each.
+    pub only_pair: Option<usize>,
     /// Of a pair of SSDs, one that never ends what it is asked for.
     pub hanging_member: Option<usize>,
     /// Reads of the read SSD that return an error.

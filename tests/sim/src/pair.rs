@@ -6,8 +6,8 @@ use lode_format::{CacheId, PairLabel, VolumeTag};
 use std::ops::Range;
 
 use lode_store::pair::{
-    DeviceChange, Followers, Leg, MEMBERS, Pair, PairCommand, PairDevice, PairEnd, PairHealth, PairRead,
-    PairVolume, erase_label, probe_pair, write_label,
+    DeviceChange, Followers, Leg, MEMBERS, Pair, PairArray, PairCommand, PairDevice, PairEnd, PairHealth,
+    PairRead, PairVolume, erase_label, probe_pair, write_label,
 };
 use lode_store::{StoreError, SyncDevice};
 use lode_types::{BlockSize, Bufs, MediaError, Rng};
@@ -54,9 +54,29 @@ pub struct SimPair {
     pub victim: usize,
 }
 
+/// A pair beside the first one, whose two members are here.
+#[derive(Debug)]
+pub struct OtherPair {
+    /// The first member.
+    pub first: SimDisk,
+    /// The second, and what the host does with the two.
+    pub pair: SimPair,
+}
+
+/// Each pair of a host with its first member. There are others only beside a first one.
+pub(crate) fn each_of<'a>(
+    first: &'a mut SimDisk,
+    pair: Option<&'a mut SimPair>,
+    others: &'a mut [OtherPair],
+) -> impl Iterator<Item = (&'a mut SimDisk, &'a mut SimPair)> {
+    let others = others.iter_mut().map(|OtherPair { first, pair }| (first, pair));
+    std::iter::once(first).zip(pair).chain(others)
+}
+
 /// Which device a command to a member is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct To {
+    pub pair: usize,
     pub member: usize,
     /// Another one has come in its place.
     pub is_gone: bool,
@@ -70,19 +90,29 @@ enum Recording {
 }
 
 impl SimPair {
-    /// Makes a pair of two devices of this size, with an empty cache. Gives the first one.
+    /// Makes pairs of devices, with an empty cache on all of them, of so many bytes on each. Gives their first members as well.
     pub(crate) fn format(
-        bytes: u64,
+        pair_bytes: &[u64],
         block: BlockSize,
         extent_bytes: u64,
-    ) -> Result<(SimDisk, SimPair), StoreError> {
-        let [mut first, mut second] = [0, 1].map(|_| SimDisk::new(bytes + PairLabel::DATA_START_BYTES));
+    ) -> Result<Vec<OtherPair>, StoreError> {
+        let disks = |bytes: &u64| [0, 1].map(|_| SimDisk::new(bytes + PairLabel::DATA_START_BYTES));
+        let mut disks: Vec<_> = pair_bytes.iter().map(disks).collect();
         let cache = CacheId([7; 16]);
-        let labels = PairDevice::format([&mut first, &mut second], cache, block, Some(extent_bytes))?;
+        let devices = disks.iter_mut().map(|pair| pair.each_mut()).collect();
+        let labels = PairArray::format(devices, cache, block, Some(extent_bytes))?;
+        let of = |([first, second], labels): ([SimDisk; MEMBERS], Pair)| OtherPair {
+            first,
+            pair: SimPair::new(second, labels),
+        };
+        Ok(disks.into_iter().zip(labels).map(of).collect())
+    }
+
+    fn new(second: SimDisk, labels: Pair) -> SimPair {
         let known_generation = Some(labels.generation);
         let health =
             PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, resilvering: None };
-        let pair = SimPair {
+        SimPair {
             second,
             labels,
             known_generation,
@@ -101,17 +131,29 @@ impl SimPair {
             dropped: 0,
             replaced: 0,
             victim: 0,
-        };
-        Ok((first, pair))
+        }
     }
 
-    /// The pair as a start sees it, with what labels and the host's memory say.
+    /// The cache that this pair has alone, as a start sees it.
     ///
     /// # Errors
     /// What a start is refused for.
-    pub fn open<'a>(&'a mut self, first: &'a mut SimDisk) -> Result<PairDevice<&'a mut SimDisk>, StoreError> {
-        let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
-        let said = Pair::of(labels, self.known_generation)?;
+    pub fn open<'a>(&'a mut self, first: &'a mut SimDisk) -> Result<PairArray<&'a mut SimDisk>, StoreError> {
+        open(std::iter::once((first, self)))
+    }
+
+    /// The labels of both members.
+    fn found(&mut self, first: &mut SimDisk) -> [Option<PairLabel>; MEMBERS] {
+        [probe_pair(first).ok(), probe_pair(&mut self.second).ok()]
+    }
+
+    /// The pair as a start sees it that found these labels, which say this.
+    fn device<'a>(
+        &'a mut self,
+        first: &'a mut SimDisk,
+        labels: &[Option<PairLabel>; MEMBERS],
+        said: Pair,
+    ) -> PairDevice<&'a mut SimDisk> {
         // One that was being resilvered says so itself.
         let is_unfinished = |member: usize| labels[member].is_some_and(|label| !label.in_sync[member]);
         self.resilvers |= (0..MEMBERS).any(is_unfinished);
@@ -120,9 +162,7 @@ impl SimPair {
         for member in (0..MEMBERS).filter(|&member| !is_used(member)) {
             devices[member] = None;
         }
-        let mut device = PairDevice::new(said, devices);
-        device.begin(&labels)?;
-        Ok(device)
+        PairDevice::new(said, devices)
     }
 
     /// A start has succeeded, and left the pair like this.
@@ -143,16 +183,12 @@ impl SimPair {
     }
 
     /// Commands to members for one to the pair.
-    pub(crate) fn begin(&mut self, Command { id, kind, read, .. }: Command) {
-        self.begin_command(PairCommand { id, kind, read });
-    }
-
-    fn begin_command(&mut self, command: PairCommand) {
+    pub(crate) fn begin(&mut self, command: PairCommand) {
         self.volume.begin(command, Some(&mut self.resilvering.resilver));
     }
 
     fn begin_parked(&mut self) {
-        self.volume.take_parked().into_iter().for_each(|command| self.begin_command(command));
+        self.volume.take_parked().into_iter().for_each(|command| self.begin(command));
     }
 
     /// The end of a command to the pair, as far as it may be told.
@@ -236,7 +272,7 @@ impl SimPair {
     /// The next command to a member, and to which one.
     pub(crate) fn next_leg(&mut self) -> Option<(Command, To)> {
         let Leg { token, member, kind } = self.volume.next_leg()?;
-        let to = To { member, is_gone: self.sends_to_gone[member] };
+        let to = To { pair: self.labels.number, member, is_gone: self.sends_to_gone[member] };
         Some((Command { id: token, device: DeviceId::Ssd, kind, read: PairRead::default() }, to))
     }
 
@@ -288,14 +324,22 @@ impl SimPair {
         self.resilvering.begin(member);
     }
 
-    /// The device in whose place another one came as this member.
-    pub(crate) fn gone(&self, member: usize) -> &SimDisk {
-        self.gone[member].as_ref().expect("one was replaced")
+    /// The device of a member of the pair, whose first one this is.
+    pub(crate) fn device_of<'a>(&'a self, first: &'a SimDisk, to: To) -> &'a SimDisk {
+        match to {
+            To { member, is_gone: true, .. } => self.gone[member].as_ref().expect("one was replaced"),
+            To { member: 0, .. } => first,
+            To { .. } => &self.second,
+        }
     }
 
-    /// As [`SimPair::gone`].
-    pub(crate) fn gone_mut(&mut self, member: usize) -> &mut SimDisk {
-        self.gone[member].as_mut().expect("one was replaced")
+    /// As [`SimPair::device_of`].
+    pub(crate) fn device_of_mut<'a>(&'a mut self, first: &'a mut SimDisk, to: To) -> &'a mut SimDisk {
+        match to {
+            To { member, is_gone: true, .. } => self.gone[member].as_mut().expect("one was replaced"),
+            To { member: 0, .. } => first,
+            To { .. } => &mut self.second,
+        }
     }
 
     /// Whether a label is on its way.
@@ -341,7 +385,7 @@ impl SimPair {
 
     /// Which members a start would find to have everything.
     pub(crate) fn found_in_sync(&mut self, first: &mut SimDisk) -> [bool; MEMBERS] {
-        let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
+        let labels = self.found(first);
         let found = Pair::of(labels, self.known_generation).map_or([false; MEMBERS], |said| said.in_sync);
         [0, 1].map(|member| found[member] && labels[member].is_some())
     }
@@ -357,7 +401,7 @@ impl SimPair {
     /// # Errors
     /// When the other one does not have everything, or does not take what it is to say.
     pub fn take_out(&mut self, first: &mut SimDisk, member: usize) -> Result<(), StoreError> {
-        let mut labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
+        let mut labels = self.found(first);
         labels[member] = None;
         let said = Pair::of(labels, self.known_generation)?;
         let mut devices = [Some(first), Some(&mut self.second)];
@@ -374,7 +418,7 @@ impl SimPair {
     /// # Errors
     /// When labels do not say who is out, or the device does not take what it is to say.
     pub fn put_in(&mut self, first: &mut SimDisk, member: usize) -> Result<(), StoreError> {
-        let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
+        let labels = self.found(first);
         let said = Pair::of([0, 1].map(|at| labels[at].filter(|_| at != member)), self.known_generation)?;
         let disk = if member == 0 { first } else { &mut self.second };
         *disk = SimDisk::new_in_place_of(disk);
@@ -392,4 +436,23 @@ impl SimPair {
     pub fn healed(&self) -> u64 {
         self.volume.healed()
     }
+}
+
+/// The pairs of a cache as a start sees them, with what labels and the host's memory say.
+///
+/// # Errors
+/// What a start is refused for.
+pub(crate) fn open<'a>(
+    pairs: impl Iterator<Item = (&'a mut SimDisk, &'a mut SimPair)>,
+) -> Result<PairArray<&'a mut SimDisk>, StoreError> {
+    let mut pairs: Vec<_> = pairs.collect();
+    let labels: Vec<_> = pairs.iter_mut().map(|(first, pair)| pair.found(first)).collect();
+    let known: Vec<_> = pairs.iter().map(|(_, pair)| pair.known_generation).collect();
+    let said = Pair::all_of(&labels, &known)?;
+    let found = labels.iter().zip(said);
+    let devices = pairs.into_iter().zip(found);
+    let devices = devices.map(|((first, pair), (labels, said))| pair.device(first, labels, said));
+    let mut array = PairArray::new(devices.collect())?;
+    array.begin(&labels)?;
+    Ok(array)
 }

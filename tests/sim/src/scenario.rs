@@ -30,7 +30,8 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
         read_ssd_start_bytes: 0,
     };
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);
-    Machine { config, settings, name: "vm".to_owned(), ssd_bytes, extent_bytes, kept_records: 1024 }
+    let name = "vm".to_owned();
+    Machine { config, settings, name, ssd_bytes, other_pairs: 0, extent_bytes, kept_records: 1024 }
 }
 
 /// Has `auto` choose anew as often as it can.
@@ -119,6 +120,14 @@ pub(crate) fn may_switch(config: &EngineConfig, to: &Machine) -> bool {
     let levels = SchemeInfo::find(to.settings.scheme()).unwrap().levels;
     let moves = config.largest_share.is_some();
     levels.iter().all(|&level| config.share.of(level) > 0 || (moves && level != Level::ReadSsd))
+}
+
+/// The same machine on several pairs of SSDs, with blocks so large that what it has takes extents on more than one of them.
+pub fn spread(mut machine: Machine, other_pairs: u64) -> Machine {
+    machine.config.ssd_is_pair = true;
+    machine.config.block = BlockSize::new(16 << 10).expect("a power of two");
+    machine.config.volume_bytes = 2 * VOLUME_BYTES - 1024;
+    Machine { other_pairs, ..machine }
 }
 
 /// A machine that issues writes again to the SSD when somebody comes to wait for them.

@@ -2,6 +2,7 @@
 
 mod devices;
 mod ordered;
+mod pairs;
 mod starts;
 
 use std::cmp::Reverse;
@@ -10,6 +11,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Answer, EndedFlush, Engine, FlushTicket, GuestRequest, Worth, WriteBackLimits};
 use lode_policy::{Quota, Settings, Sizer, Tenant};
+use lode_store::pair::{ArrayCommands, Stripes};
 use lode_store::{Distrust, Store, StoreError, SyncDevice};
 use lode_types::Rng;
 
@@ -17,7 +19,7 @@ use crate::disk::SimDisk;
 use crate::durable::Lost;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
-use crate::pair::{SimPair, To};
+use crate::pair::{OtherPair, SimPair, To, each_of};
 use crate::space::HostSpace;
 
 /// A command on its way.
@@ -51,6 +53,9 @@ pub struct World {
     pub ssd: SimDisk,
     /// The second one, where the SSD is a pair.
     pub pair: Option<Box<SimPair>>,
+    /// Where there are several pairs, those beside the first, and which of them commands go to.
+    pub other_pairs: Vec<OtherPair>,
+    array: ArrayCommands,
     /// The second SSD, of the size that the volume needs.
     pub read_ssd: SimDisk,
     /// The backing disk, perhaps together with those of other volumes.
@@ -104,8 +109,10 @@ impl World {
     pub fn new(machine: Machine, seed: u64) -> Result<World, StoreError> {
         if machine.config.ssd_is_pair {
             let mut world = World::down(machine.clone(), seed);
-            let (ssd, pair) = SimPair::format(machine.ssd_bytes, machine.config.block, machine.extent_bytes)?;
-            (world.ssd, world.pair) = (ssd, Some(Box::new(pair)));
+            let pair_bytes = machine.pair_bytes();
+            let mut pairs = SimPair::format(&pair_bytes, machine.config.block, machine.extent_bytes)?;
+            let OtherPair { first, pair } = pairs.remove(0);
+            (world.ssd, world.pair, world.other_pairs) = (first, Some(Box::new(pair)), pairs);
             world.restart(machine)?;
             return Ok(world);
         }
@@ -138,6 +145,8 @@ impl World {
             rng: Rng::new(seed),
             ssd: SimDisk::new(0),
             pair: None,
+            other_pairs: Vec::new(),
+            array: ArrayCommands::new(Stripes::one(0).into()),
             read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
             fenced: None,
             fencing: None,
@@ -315,7 +324,7 @@ impl World {
 
     /// What failed another volume on the same device has failed this one, and the other way round.
     fn notice_failures(&mut self) {
-        self.notice_failed_member();
+        self.notice_failed_members();
         for device in [DeviceId::Ssd, DeviceId::Backing] {
             let is_pair = device == DeviceId::Ssd && self.pair.is_some();
             if !is_pair && self.disk(device, None).shared.has_failed() {
@@ -337,8 +346,10 @@ impl World {
     fn shared_disk(&self, device: DeviceId, member: Option<To>) -> &SimDisk {
         match device {
             DeviceId::Ssd => match (&self.pair, member) {
-                (Some(pair), Some(To { member, is_gone: true })) => pair.gone(member),
-                (Some(pair), Some(To { member: 1, .. })) => &pair.second,
+                (Some(pair), Some(to)) => match to.pair.checked_sub(1) {
+                    None => pair.device_of(&self.ssd, to),
+                    Some(other) => self.other_pairs[other].pair.device_of(&self.other_pairs[other].first, to),
+                },
                 _ => &self.ssd,
             },
             DeviceId::ReadSsd => &self.read_ssd,
@@ -372,8 +383,8 @@ impl World {
         self.notice_failures();
         self.ticks += 1;
         self.engine.tick();
-        self.pair.iter_mut().for_each(|pair| pair.tick());
-        self.resilver_pair();
+        self.each_pair().for_each(|(_, pair)| pair.tick());
+        self.resilver_pairs();
         self.pair_step();
         self.take_commands();
     }
@@ -456,11 +467,12 @@ impl World {
         }
         (self.faults, self.ssd_died, self.power_fails_at) = (Faults::default(), false, None);
         self.fence_may_be_there();
-        if let Some(pair) = &mut self.pair {
-            pair.go_down(&mut self.ssd, power_cut, &mut self.rng);
+        for (first, pair) in each_of(&mut self.ssd, self.pair.as_deref_mut(), &mut self.other_pairs) {
+            pair.go_down(first, power_cut, &mut self.rng);
         }
         if power_cut {
             self.ssd.power_cut(&mut self.rng);
+            self.other_pairs.iter_mut().for_each(|other| other.first.power_cut(&mut self.rng));
             self.read_ssd.power_cut(&mut self.rng);
             self.backing.power_cut(&mut self.rng);
             self.redo.power_cut(&mut self.rng);
@@ -473,8 +485,13 @@ impl World {
     fn disk(&mut self, device: DeviceId, member: Option<To>) -> &mut SimDisk {
         match device {
             DeviceId::Ssd => match (&mut self.pair, member) {
-                (Some(pair), Some(To { member, is_gone: true })) => pair.gone_mut(member),
-                (Some(pair), Some(To { member: 1, .. })) => &mut pair.second,
+                (Some(pair), Some(to)) => match to.pair.checked_sub(1) {
+                    None => pair.device_of_mut(&mut self.ssd, to),
+                    Some(other) => {
+                        let OtherPair { first, pair } = &mut self.other_pairs[other];
+                        pair.device_of_mut(first, to)
+                    }
+                },
                 _ => &mut self.ssd,
             },
             DeviceId::ReadSsd => &mut self.read_ssd,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lode_sim::{
     Changing, Crash, RunCounts, attack, attack_damaged, attack_in_full, attack_ordered, attack_pair,
-    attack_two_devices,
+    attack_pairs, attack_two_devices,
 };
 
 fn number(variable: &str) -> Option<u64> {
@@ -98,6 +98,11 @@ fn fresh_ordered_write_back() {
 #[test]
 fn fresh_pairs_of_ssds() {
     with_fresh_seeds("pairs of SSDs", |seed| attack_pair(seed, Crash::Any));
+}
+
+#[test]
+fn fresh_caches_on_several_pairs_of_ssds() {
+    with_fresh_seeds("several pairs of SSDs", |seed| attack_pairs(seed, Crash::Any));
 }
 
 /// Changes of what volumes there are that never ended, because the directory had failed and nobody was told.

@@ -1,8 +1,11 @@
 //! A cache on several pairs of SSDs: it holds what one on a single SSD does, and either SSD of each pair may go.
 
 use lode_format::{CacheId, DeviceLayout, PairLabel, Superblock};
-use lode_sim::SimDisk;
-use lode_sim::scenario::first_seeds;
+use lode_policy::Quota;
+use lode_sim::scenario::{
+    all_schemes, first_seeds, flush, machine, pattern, plan, read, run_each, seeds, spread, write,
+};
+use lode_sim::{Faults, Machine, Plan, RunCounts, SimDisk, World};
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, probe_pair};
 use lode_store::{Store, StoreError, StoreErrorKind, StoreView, SyncDevice, VolumeSpec};
 use lode_types::{BlockSize, Rng};
@@ -149,4 +152,195 @@ fn a_superblock_of_another_cache_is_refused() {
     }
     let refused = opened(&mut disks).unwrap_err();
     assert!(refused.to_string().contains("pair 1 of 2"), "{refused}");
+}
+
+/// Runs every scheme on two or three pairs with each seed, and adds up what happened.
+fn run_all(plan_of: impl Fn(Machine, u64) -> Plan) -> RunCounts {
+    let plan_of = |machine, seed| Plan { requests: 120, ..plan_of(spread(machine, 1 + seed % 2), seed) };
+    let sum = run_each(all_schemes(), seeds().div_ceil(2), plan_of);
+    assert_eq!((sum.failed_reads, sum.failed_writes), (0, 0), "{sum:?}");
+    assert!(sum.sectors_checked > 100_000, "{sum:?}");
+    sum
+}
+
+#[test]
+fn g2_pairs_keep_what_one_ssd_keeps() {
+    run_all(|machine, seed| plan(vec![machine], seed));
+}
+
+#[test]
+fn g2_the_loss_of_an_ssd_of_each_pair_at_any_crash_loses_nothing() {
+    let sum = run_all(|machine, seed| Plan { rounds: 6, member_losses: 60, ..plan(vec![machine], seed) });
+    assert!(sum.members_dropped > 200 && sum.members_resilvered > 100, "{sum:?}");
+}
+
+#[test]
+fn g9_ssds_of_any_pair_are_taken_out_and_replaced_while_guests_are_served() {
+    let sum = run_all(|machine, seed| Plan {
+        rounds: 6,
+        member_changes: 4 + seed % 8,
+        member_losses: 60,
+        ..plan(vec![machine], seed)
+    });
+    assert!(sum.members_replaced > 100 && sum.members_resilvered > 100, "{sum:?}");
+}
+
+#[test]
+fn g7_an_ssd_of_any_pair_that_fails_in_any_way_is_dropped_and_no_guest_notices() {
+    let faults = |seed: u64| {
+        let only_member = Some((seed % 2) as usize);
+        // Of one pair, or of each.
+        let only_pair = [None, Some(0), Some(1)][(seed / 8 % 3) as usize];
+        let none = Faults { only_member, only_pair, ..Faults::default() };
+        match seed / 2 % 4 {
+            0 => Faults { ssd_write_errors: 5, ssd_metadata_errors: 5, ..none },
+            1 => Faults { ssd_flush_errors: 20, ssd_read_errors: 5, ..none },
+            2 => Faults { ssd_gone: true, ..none },
+            _ => Faults { hanging_member: only_member, ..none },
+        }
+    };
+    // A scheme and a seed have one of the faults; with another scheme the seed has another one.
+    let number = std::cell::Cell::new(0);
+    let sum = run_all(|machine, seed| {
+        number.set(number.get() + 1);
+        Plan { rounds: 6, member_losses: 30, faults: faults(number.get()), ..plan(vec![machine], seed) }
+    });
+    assert!(sum.members_dropped > 100, "{sum:?}");
+}
+
+#[test]
+fn g5_what_is_damaged_on_one_ssd_of_any_pair_is_read_from_the_other_and_written_again() {
+    let sum = run_all(|machine, seed| {
+        let mut machine = machine;
+        machine.config.scrub_ticks = (seed % 2 == 0).then_some(2);
+        Plan { flips: 8, ..plan(vec![machine], seed) }
+    });
+    assert!(sum.healed > 50, "{sum:?}");
+}
+
+const BLOCK: u64 = 16 << 10;
+const BLOCKS: u64 = 120;
+
+/// A volume of which the guest wrote some blocks, each with a pattern of its own, and flushed.
+fn written(machine: &Machine, first: u8) -> World {
+    let mut world = World::new(machine.clone(), 1).unwrap();
+    rewrite(&mut world, first);
+    world
+}
+
+fn rewrite(world: &mut World, first: u8) {
+    for block in 0..BLOCKS {
+        write(world, block * BLOCK, BLOCK, first + block as u8).unwrap();
+    }
+    flush(world).unwrap();
+}
+
+fn check(world: &mut World, first: u8) {
+    for block in 0..BLOCKS {
+        let expected = pattern(first + block as u8, BLOCK as usize);
+        assert_eq!(read(world, block * BLOCK, BLOCK), Ok(expected), "block {block}");
+    }
+}
+
+fn lru() -> Machine {
+    spread(machine("lru", &["write_policy=wb"], Quota::new(0, 150)), 1)
+}
+
+fn blank(disk: &SimDisk) -> SimDisk {
+    SimDisk::new(disk.size_bytes())
+}
+
+#[test]
+fn what_a_volume_writes_is_spread_over_the_pairs() {
+    let mut world = written(&lru(), 0);
+    world.settle();
+    let blocks_on = |disk: &SimDisk| {
+        let places = (0..disk.size_bytes() - PAGE).step_by(PAGE as usize);
+        let mut page = vec![0; PAGE as usize];
+        let is_first_page = |&at: &u64| {
+            disk.peek(at, &mut page);
+            (0..BLOCKS).any(|block| page[..] == pattern(block as u8, BLOCK as usize)[..PAGE as usize])
+        };
+        places.filter(is_first_page).count()
+    };
+    let [first, other] = [blocks_on(&world.ssd), blocks_on(&world.other_pairs[0].first)];
+    assert!(first >= 40 && other >= 40, "{first} {other}");
+}
+
+/// A flush is durable on every pair, whichever member of each is left.
+#[test]
+fn g2_what_was_flushed_is_there_after_a_power_cut_on_either_ssd_of_each_pair() {
+    let machine = lru();
+    for left in 0..4 {
+        let mut world = written(&machine, 0);
+        world.go_down(true);
+        let pair = world.pair.as_mut().expect("a pair");
+        pair.replace(&mut world.ssd, left % 2);
+        let other = &mut world.other_pairs[0];
+        other.pair.replace(&mut other.first, left / 2);
+        world.restart(machine.clone()).unwrap();
+        check(&mut world, 0);
+    }
+}
+
+#[test]
+fn g7_pairs_go_on_each_without_another_member_and_neither_is_believed_when_it_comes_back() {
+    let machine = lru();
+    let mut world = written(&machine, 0);
+    world.take_member_out_of(0, 0);
+    world.take_member_out_of(1, 1);
+    rewrite(&mut world, 100);
+    world.go_down(true);
+    world.restart(machine.clone()).unwrap();
+    check(&mut world, 100);
+    world.go_down(true);
+    // Of the second pair only the one that was taken out is there.
+    let away = std::mem::replace(&mut world.other_pairs[0].first, SimDisk::new(4 << 20));
+    let refused = world.restart(machine.clone()).expect_err("it lacks something");
+    assert!(refused.to_string().contains("pair 2 of 2"), "{refused}");
+    world.go_down(true);
+    world.other_pairs[0].first = away;
+    // Resilvered, both have everything, and the others may go.
+    world.pair.as_mut().expect("a pair").resilver_after_start();
+    world.other_pairs[0].pair.resilver_after_start();
+    world.restart(machine.clone()).unwrap();
+    world.settle();
+    world.tick();
+    let resilvered =
+        [world.pair.as_ref().expect("a pair").resilvered(), world.other_pairs[0].pair.resilvered()];
+    assert_eq!(resilvered, [1, 1]);
+    world.go_down(true);
+    let pair = world.pair.as_mut().expect("a pair");
+    pair.replace(&mut world.ssd, 1);
+    let other = &mut world.other_pairs[0];
+    other.pair.replace(&mut other.first, 0);
+    world.restart(machine).unwrap();
+    check(&mut world, 100);
+}
+
+/// Guarantee 7: without a pair nothing is right any more, and guests are told.
+#[test]
+fn g7_the_loss_of_a_whole_pair_is_the_failure_of_the_ssd() {
+    let machine = lru();
+    for number in 0..2 {
+        let mut world = written(&machine, 0);
+        world.faults = Faults { ssd_gone: true, only_pair: Some(number), ..Faults::default() };
+        for block in 0..BLOCKS {
+            let _ = write(&mut world, block * BLOCK, BLOCK, 50);
+        }
+        let _ = flush(&mut world);
+        world.settle();
+        assert!(world.engine().alarms().failed, "pair {number}");
+        world.go_down(true);
+        let disk = if number == 0 { &mut world.ssd } else { &mut world.other_pairs[number - 1].first };
+        *disk = blank(disk);
+        let second = if number == 0 {
+            &mut world.pair.as_mut().expect("a pair").second
+        } else {
+            &mut world.other_pairs[number - 1].pair.second
+        };
+        *second = blank(second);
+        let refused = world.restart(machine.clone()).expect_err("a pair is missing");
+        assert!(refused.to_string().contains(&format!("pair {} of 2", number + 1)), "{refused}");
+    }
 }

@@ -1,6 +1,6 @@
 //! One seed is one run: what fails once fails again.
 
-use lode_sim::{Changing, Crash, RunCounts, attack, attack_ordered, attack_pair};
+use lode_sim::{Changing, Crash, RunCounts, attack, attack_ordered, attack_pair, attack_pairs};
 
 fn assert_repeats(seeds: std::ops::Range<u64>, attack: impl Fn(u64) -> Result<Vec<RunCounts>, String>) {
     for seed in seeds {
@@ -21,6 +21,11 @@ fn a_seed_repeats_a_run() {
 #[test]
 fn a_seed_repeats_a_run_on_a_pair() {
     assert_repeats(0..24, |seed| attack_pair(seed, Crash::Any));
+}
+
+#[test]
+fn a_seed_repeats_a_run_on_several_pairs() {
+    assert_repeats(0..12, |seed| attack_pairs(seed, Crash::Any));
 }
 
 #[test]

@@ -193,7 +193,15 @@ fn in_simulation(case: &Case<'_>) -> Outcome {
         let config = EngineConfig::new(BlockSize::KIB_4, case.disk_bytes, first[at]);
         let config = EngineConfig { largest_share: Some(vm.levels()), ..config };
         let (name, settings) = (format!("vm{}", at + 1), vm.settings());
-        Machine { config, settings, name, ssd_bytes: 256 << 20, extent_bytes: 4 << 20, kept_records: 0 }
+        Machine {
+            config,
+            settings,
+            name,
+            ssd_bytes: 256 << 20,
+            other_pairs: 0,
+            extent_bytes: 4 << 20,
+            kept_records: 0,
+        }
     };
     let mut host = DirectHost::new(case.vms.iter().enumerate().map(machine).collect(), levels.dram_blocks);
     let mut sizer = HostSizer::new(levels, case.maximised.options());

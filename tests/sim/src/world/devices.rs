@@ -2,15 +2,14 @@
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_policy::SchemeInfo;
-use lode_store::pair::{MEMBERS, PairEnd};
-use lode_store::{Attached, Store, StoreError, StoreView, SyncDevice};
+use lode_store::SyncDevice;
 use lode_types::{Bufs, Level};
 
 use super::{Held, Pending, World, is_metadata};
 use crate::disk::Access;
 use crate::durable::{Known, Lost};
 use crate::model::SECTOR;
-use crate::pair::{SimPair, To};
+use crate::pair::To;
 use crate::rot::rot;
 use crate::run::Decay;
 
@@ -235,159 +234,6 @@ impl World {
         }
     }
 
-    /// Whether what happens to `only` of a pair happens to this member: while the other one has everything, too.
-    pub(super) fn is_concerned(&self, member: Option<To>, only: Option<usize>) -> bool {
-        let (Some(To { member, is_gone }), Some(only), Some(pair)) = (member, only, &self.pair) else {
-            return true;
-        };
-        // One that was resilvered has everything when its labels say so.
-        let is_alone = !pair.health.in_sync[1 - member] || pair.is_resilvering();
-        member == only && !is_gone && !is_alone
-    }
-
-    /// The next command to a device, and of a pair to which member.
-    pub(super) fn next_command(&mut self) -> Option<(Command, Option<To>)> {
-        let Some(pair) = &mut self.pair else { return Some((self.engine.next_command()?, None)) };
-        loop {
-            if let Some((leg, to)) = pair.next_leg() {
-                return Some((leg, Some(to)));
-            }
-            match self.engine.next_command()? {
-                command if command.device == DeviceId::Ssd => pair.begin(command),
-                command => return Some((command, None)),
-            }
-        }
-    }
-
-    /// A device has finished something.
-    pub(super) fn completed(&mut self, completion: Completion, member: Option<To>) {
-        match (&mut self.pair, member) {
-            (Some(pair), Some(_)) => pair.leg_ended(completion.id, completion.result, completion.bufs),
-            _ => self.engine.complete(completion),
-        }
-    }
-
-    /// What the pair goes on with by itself: a label on its way, what the volume has not followed yet, a resilver, and the ends of
-    /// commands that waited for any of them.
-    pub(super) fn pair_step(&mut self) {
-        const CHANCE: u64 = 20;
-        let is_alone = self.due.is_empty() && self.held.is_empty();
-        let Some(pair) = &mut self.pair else { return };
-        while pair.is_recording() && (is_alone || self.rng.chance(CHANCE)) {
-            if !pair.record(&mut self.ssd) {
-                self.engine.device_failed(DeviceId::Ssd);
-            }
-        }
-        if pair.has_news() && (is_alone || self.rng.chance(CHANCE)) {
-            pair.follow();
-        }
-        loop {
-            let has_to = |pair: &SimPair| is_alone && pair.somebody_waits();
-            while pair.is_resilvering()
-                && (has_to(pair) || self.rng.chance(CHANCE))
-                && pair.resilver_step(&mut self.ssd)
-            {}
-            let Some(PairEnd { id, result, bufs, .. }) = pair.next_end() else { break };
-            self.engine.complete(Completion { id, result, bufs });
-        }
-    }
-
-    /// Where no device has anything to do, lets the pair do what commands wait for. False: none does, or that waits for others.
-    pub(super) fn pair_step_alone(&mut self) -> bool {
-        if !self.pair.as_ref().is_some_and(|pair| pair.is_waited_for()) {
-            return false;
-        }
-        self.pair_step();
-        self.take_commands();
-        !self.due.is_empty() || !self.pair.as_ref().is_some_and(|pair| pair.is_waited_for())
-    }
-
-    /// Has a resilver come to its end, as far as nothing under way keeps it from that.
-    pub(super) fn resilver_pair(&mut self) {
-        if let Some(pair) = &mut self.pair
-            && self.due.is_empty()
-        {
-            pair.follow();
-            while pair.is_resilvering() && pair.resilver_step(&mut self.ssd) {
-                pair.follow();
-            }
-        }
-    }
-
-    /// An operator takes a member out, or puts another device in the place of one that is out.
-    pub(crate) fn change_members(&mut self) {
-        // The one that is left is one to which nothing happens.
-        let failing = self.faults.only_member.or(self.faults.hanging_member);
-        match self.pair.as_ref().map(|pair| pair.health.in_sync) {
-            None => {}
-            Some([true, true]) => {
-                let member = failing.unwrap_or_else(|| self.rng.below(MEMBERS as u64) as usize);
-                self.take_member_out(member);
-            }
-            Some(_) => self.replace_member(),
-        }
-    }
-
-    /// An operator takes a member out. The volume follows later.
-    pub fn take_member_out(&mut self, member: usize) {
-        self.pair.iter_mut().for_each(|pair| pair.drop_member(member));
-    }
-
-    /// An operator puts another device in the place of the member that is out, if that is known durably and nothing else goes on.
-    pub fn replace_member(&mut self) {
-        let Some(pair) = &mut self.pair else { return };
-        let Some(member) = pair.replaceable() else { return };
-        let (here, gone) = (To { member, is_gone: false }, To { member, is_gone: true });
-        let is_busy = |to: Option<To>| to == Some(gone);
-        if self.pending.values().any(|one| is_busy(one.member))
-            || self.held.iter().any(|one| is_busy(one.member))
-        {
-            // One device after the other.
-            return;
-        }
-        pair.replace_online(&mut self.ssd, member);
-        let goes_with_it = |to: &mut Option<To>| *to = if *to == Some(here) { Some(gone) } else { *to };
-        self.pending.values_mut().for_each(|one| goes_with_it(&mut one.member));
-        self.held.iter_mut().for_each(|one| goes_with_it(&mut one.member));
-    }
-
-    /// A flush that failed for one has failed for all: the member is dropped, or the SSD has failed.
-    pub(super) fn notice_failed_member(&mut self) {
-        let Some(pair) = &mut self.pair else { return };
-        let has_failed = [self.ssd.shared.has_failed(), pair.second.shared.has_failed()];
-        for (member, has_failed) in has_failed.into_iter().enumerate() {
-            if has_failed && pair.health.in_sync[member] {
-                match pair.health.in_sync == [true; MEMBERS] {
-                    true => pair.drop_member(member),
-                    false => self.engine.device_failed(DeviceId::Ssd),
-                }
-            }
-        }
-    }
-
-    /// By chance one of the pair is lost, and an empty one is in its place; the only one that has everything is not. Says
-    /// whether one was.
-    pub(crate) fn lose_member(&mut self, percent: u64) -> bool {
-        let Some(pair) = &mut self.pair else { return false };
-        let in_sync = pair.found_in_sync(&mut self.ssd);
-        if !self.rng.chance(percent) {
-            return false;
-        }
-        let member = self.rng.below(MEMBERS as u64) as usize;
-        let may_go = in_sync[1 - member];
-        if may_go {
-            pair.replace(&mut self.ssd, member);
-        }
-        may_go
-    }
-
-    /// By chance one of the pair that is missing or behind is resilvered while the next run has traffic.
-    pub(crate) fn resilver_by_chance(&mut self) {
-        if let Some(pair) = &mut self.pair {
-            pair.resilvers = self.rng.chance(50);
-        }
-    }
-
     /// In so many of a hundred times has copies of metadata rot. Gives how many did.
     pub(crate) fn rot(&mut self, chance: u64) -> u64 {
         if chance > 0 && self.rng.chance(chance) { rot(&mut self.ssd, &mut self.rng) } else { 0 }
@@ -450,9 +296,8 @@ impl World {
 
     /// Flips one bit in each of so many blocks of data on the SSD.
     pub fn damage(&mut self, blocks: u32) {
-        // Of a pair always the same one: a block that is damaged on both is lost.
-        let victim = self.pair.as_ref().map(|pair| To { member: pair.victim, is_gone: false });
         for _ in 0..blocks {
+            let victim = self.some_victim();
             if let Some(at) = self.some_data(victim, 1) {
                 let (byte, bit) = (self.rng.below(PAGE), self.rng.below(8) as u8);
                 self.disk(DeviceId::Ssd, victim).flip_bit(at + byte, bit);
@@ -482,30 +327,5 @@ impl World {
         {
             self.fenced = Some(distrust);
         }
-    }
-
-    /// The volume on the pair, recovered.
-    pub(super) fn attach_pair(&mut self) -> Result<Attached, StoreError> {
-        let mut pair = self.pair.take().expect("the SSD is a pair");
-        let before = pair.found_in_sync(&mut self.ssd);
-        let mut attached = self.attach_on(&mut pair);
-        // A member that failed was dropped, and what is there is looked for again.
-        if attached.is_err() && pair.found_in_sync(&mut self.ssd) != before {
-            attached = self.attach_on(&mut pair);
-        }
-        self.pair = Some(pair);
-        attached
-    }
-
-    fn attach_on(&mut self, pair: &mut SimPair) -> Result<Attached, StoreError> {
-        let spec = self.spec();
-        let mut device = pair.open(&mut self.ssd)?;
-        let mut view = StoreView::read(&mut device)?;
-        self.memory.offer(&mut view, &self.machine.name);
-        let mut store = Store::begin(&mut device, view)?;
-        let attached = store.attach(&mut device, &spec)?;
-        let labels = *device.pair();
-        pair.begin_run(labels, attached.tag(), store.into_directory().used_bytes());
-        Ok(attached)
     }
 }

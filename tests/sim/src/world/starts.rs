@@ -18,7 +18,7 @@ impl World {
         self.apply_redo()?;
         let attached = match self.machine.ssd_bytes {
             0 => None,
-            _ if self.pair.is_some() => Some(self.attach_pair()?),
+            _ if self.pair.is_some() => Some(self.attach_pairs()?),
             _ => {
                 let mut view = self.ssd.view()?;
                 self.offer_records(&mut view, &self.machine.name);
@@ -64,9 +64,11 @@ impl World {
 
     /// A start has succeeded.
     fn begin_run(&mut self, attached: Option<Attached>) -> Result<(), StoreError> {
-        let second = self.pair.as_mut().map(|pair| &mut pair.second);
-        for disk in [&mut self.ssd, &mut self.backing, &mut self.redo].into_iter().chain(second) {
+        for disk in [&mut self.ssd, &mut self.backing, &mut self.redo] {
             disk.shared = SharedDevice::default();
+        }
+        for (first, pair) in self.each_pair() {
+            (first.shared, pair.second.shared) = (SharedDevice::default(), SharedDevice::default());
         }
         self.begin_engine(attached)
     }
