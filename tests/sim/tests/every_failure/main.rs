@@ -8,15 +8,19 @@
 //!
 //! A test here that takes longer than [`MOST_SECONDS`] fails.
 
+mod trials;
+
 use std::time::Instant;
 
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_format::CacheId;
 use lode_policy::{Quota, SchemeInfo};
-use lode_sim::scenario::{BLOCK, damage, flush, machine, ordered, pattern, read, write};
-use lode_sim::{Access, Machine, SimDisk, World};
-use lode_store::pair::PairDevice;
+use lode_sim::scenario::{BLOCK, damage, flush, machine, ordered, pattern, read, spread, write};
+use lode_sim::{Machine, OtherPair, SimDisk, World};
+use lode_store::pair::PairArray;
 use lode_store::{Store, StoreErrorKind, StoreView, SyncDevice, VolumeSpec, format_read_ssd, probe_read_ssd};
+
+use trials::Trials;
 
 /// Most that a test may take, also on a machine that has something else to do.
 const MOST_SECONDS: u64 = 300;
@@ -28,10 +32,12 @@ const BLOCKS: u64 = 40;
 enum Device {
     Ssd,
     Second,
+    /// The first SSD of the second pair.
+    OfOther,
     Backing,
     Redo,
 }
-use Device::{Backing, Redo, Second, Ssd};
+use Device::{Backing, OfOther, Redo, Second, Ssd};
 
 /// A host before, during and after an operation.
 struct Site {
@@ -67,12 +73,20 @@ const fn operation(
 /// All operations on a volume that is alone on its cache.
 const OPERATIONS: &[Operation] = &[
     operation("format", &[Ssd], unused, formats, is_formatted_or_nothing),
-    operation("format of a pair", &[Ssd, Second], unused_pair, formats_pair, pair_is_formatted_or_nothing),
+    operation("format of a pair", &[Ssd, Second], unused_pair, formats_pairs, pairs_are_formatted_or_nothing),
+    operation(
+        "format of two pairs",
+        &[Ssd, OfOther],
+        unused_pairs,
+        formats_pairs,
+        pairs_are_formatted_or_nothing,
+    ),
     operation("format of a read SSD", &[Ssd], unused, formats_read_ssd, read_ssd_is_formatted_or_nothing),
     operation("first start of a volume", &[Ssd], formatted, starts, serves_a_guest),
     operation("start after a kill", &[Ssd], killed, starts, nothing_more),
     operation("start after a power cut", &[Ssd], cut, starts, nothing_more),
     operation("start of a pair", &[Ssd, Second], killed_pair, starts, nothing_more),
+    operation("start of two pairs", &[Ssd, OfOther], killed_pairs, starts, nothing_more),
     operation("removal offline", &[Ssd], two_volumes, removes, other_is_there_or_gone),
     operation("check and repair", &[Ssd], damaged_clean, repairs, nothing_more),
     operation("recovery of a redo log", &[Backing, Redo], group_in_log, starts, nothing_more),
@@ -84,6 +98,7 @@ const OPERATIONS: &[Operation] = &[
     operation("SSD taken out", &[Ssd, Second], dirty_pair, takes_out, nothing_more),
     operation("SSD replaced", &[Ssd, Second], dirty_pair, replaces, nothing_more),
     operation("first SSD replaced", &[Ssd, Second], dirty_pair, replaces_first, nothing_more),
+    operation("SSD of the second pair replaced", &[OfOther], dirty_pairs, replaces_in_other, nothing_more),
     operation("SSD taken out offline", &[Ssd, Second], killed_pair, takes_out_offline, nothing_more),
     operation("SSD replaced offline", &[Ssd, Second], killed_pair, replaces_offline, is_resilvered),
     operation("SSD resilvered after a start", &[Ssd, Second], one_is_new, starts_and_resilvers, nothing_more),
@@ -97,6 +112,11 @@ fn paired() -> Machine {
     let mut machine = lru();
     machine.config.ssd_is_pair = true;
     machine
+}
+
+/// On two pairs, on both of which the volume has an extent.
+fn paired_twice() -> Machine {
+    spread(lru(), 1)
 }
 
 /// Where a block is on the disk: none beside another, so that no two are one command.
@@ -136,9 +156,20 @@ fn unused() -> Site {
 }
 
 fn unused_pair() -> Site {
-    let mut site = down(site(paired()), true);
+    replaced(site(paired()))
+}
+
+fn unused_pairs() -> Site {
+    replaced(site(paired_twice()))
+}
+
+/// There are other devices in the places of all members.
+fn replaced(site: Site) -> Site {
+    let mut site = down(site, true);
+    let World { ssd, pair, other_pairs, .. } = &mut site.world;
     for member in 0..2 {
-        site.world.pair.as_mut().expect("a pair").replace(&mut site.world.ssd, member);
+        pair.as_mut().expect("a pair").replace(ssd, member);
+        other_pairs.iter_mut().for_each(|OtherPair { first, pair }| pair.replace(first, member));
     }
     site
 }
@@ -164,6 +195,10 @@ fn cut() -> Site {
 
 fn killed_pair() -> Site {
     down(site(paired()), false)
+}
+
+fn killed_pairs() -> Site {
+    down(site(paired_twice()), false)
 }
 
 /// A new device is a member, and has nothing.
@@ -204,6 +239,10 @@ fn dirty_in_order() -> Site {
 
 fn dirty_pair() -> Site {
     site(paired())
+}
+
+fn dirty_pairs() -> Site {
+    site(paired_twice())
 }
 
 fn damaged_clean() -> Site {
@@ -248,11 +287,12 @@ fn formats(site: &mut Site) -> bool {
     Store::format(&mut site.world.ssd, CacheId([7; 16]), config.block, Some(*extent_bytes)).is_ok()
 }
 
-fn formats_pair(site: &mut Site) -> bool {
+fn formats_pairs(site: &mut Site) -> bool {
     let Machine { config, extent_bytes, .. } = &site.machine;
-    let second = &mut site.world.pair.as_mut().expect("a pair").second;
-    let devices = [&mut site.world.ssd, second];
-    PairDevice::format(devices, CacheId([7; 16]), config.block, Some(*extent_bytes)).is_ok()
+    let World { ssd, pair, other_pairs, .. } = &mut site.world;
+    let mut devices = vec![[ssd, &mut pair.as_mut().expect("a pair").second]];
+    devices.extend(other_pairs.iter_mut().map(|OtherPair { first, pair }| [first, &mut pair.second]));
+    PairArray::format(devices, CacheId([7; 16]), config.block, Some(*extent_bytes)).is_ok()
 }
 
 fn formats_read_ssd(site: &mut Site) -> bool {
@@ -352,6 +392,14 @@ fn replaces_member(site: &mut Site, member: usize) -> bool {
     wait(&mut site.world, has_resilvered)
 }
 
+fn replaces_in_other(site: &mut Site) -> bool {
+    site.world.take_member_out_of(1, 1);
+    site.world.settle();
+    site.world.replace_member_of(1);
+    rewrites(&mut site.world);
+    wait(&mut site.world, |world| world.other_pairs[0].pair.resilvered() > 0)
+}
+
 fn has_resilvered(world: &World) -> bool {
     world.pair.as_ref().is_some_and(|pair| pair.resilvered() > 0)
 }
@@ -394,12 +442,12 @@ fn is_formatted_or_nothing(site: &mut Site, done: bool) {
     begin_guest(site);
 }
 
-fn pair_is_formatted_or_nothing(site: &mut Site, done: bool) {
-    let pair = site.world.pair.as_mut().expect("a pair");
-    if let Err(error) = pair.open(&mut site.world.ssd) {
+fn pairs_are_formatted_or_nothing(site: &mut Site, done: bool) {
+    if let Err(error) = site.world.restart(site.machine.clone()) {
         assert!(!done && error.kind() == StoreErrorKind::WrongMember, "{error}");
-        assert!(formats_pair(site), "it is formatted once more");
+        assert!(formats_pairs(site), "they are formatted once more");
     }
+    site.world.go_down(true);
     begin_guest(site);
 }
 
@@ -438,6 +486,7 @@ fn drained_is_on_disk(site: &mut Site, done: bool) {
 fn disk(world: &mut World, device: Device) -> &mut SimDisk {
     match device {
         Ssd => &mut world.ssd,
+        OfOther => &mut world.other_pairs[0].first,
         Second => &mut world.pair.as_mut().expect("a pair").second,
         Backing => &mut world.backing,
         Redo => &mut world.redo,
@@ -460,98 +509,6 @@ fn check_guest(site: &mut Site, what: &str) {
         }
         site.world.settle();
         site.world.go_down(true);
-    }
-}
-
-/// Says what was tried where it fails.
-struct Tried<'a>(&'a str, bool);
-
-impl Drop for Tried<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            println!("{}, then {}", self.0, if self.1 { "a power cut" } else { "a kill" });
-        }
-    }
-}
-
-/// An operation comes to its N-th trouble, with which the world is `armed`, and the host goes down. Says whether there was one.
-fn run_once(
-    operation: &Operation,
-    what: &str,
-    power_cut: bool,
-    arm: impl FnOnce(&mut World),
-    has_happened: impl FnOnce(&mut World) -> bool,
-) -> bool {
-    let _tried = Tried(what, power_cut);
-    let mut site = (operation.prepare)();
-    arm(&mut site.world);
-    let done = (operation.run)(&mut site);
-    let happened = has_happened(&mut site.world);
-    for &device in operation.devices {
-        let disk = disk(&mut site.world, device);
-        (disk.fail_nth, disk.fail_after) = (None, None);
-    }
-    site.world.go_down(power_cut);
-    (operation.check)(&mut site, done);
-    check_guest(&mut site, what);
-    happened
-}
-
-/// What has been tried so far, and since when.
-struct Trials {
-    began: Instant,
-    runs: u64,
-}
-
-impl Trials {
-    /// Runs `once` with N = 0, 1, 2 and so on, each with a kill and a power cut after it, until what is to happen does not. Gives how
-    /// often it did.
-    fn each(&mut self, mut once: impl FnMut(u64, bool) -> bool) -> u64 {
-        for n in 0.. {
-            assert!(self.began.elapsed().as_secs() < MOST_SECONDS, "it takes longer than {MOST_SECONDS} s");
-            let happened = [false, true].map(|power_cut| once(n, power_cut));
-            self.runs += 2;
-            if happened == [false; 2] {
-                return n;
-            }
-        }
-        unreachable!("an operation ends");
-    }
-
-    fn operation(&mut self, operation: &Operation) {
-        let mut counts = Vec::new();
-        for &device in operation.devices {
-            for access in [Access::Read, Access::Write, Access::Flush] {
-                let count = self.each(|n, power_cut| {
-                    let what = format!("{}: {access:?} {} of {device:?} fails", operation.name, n + 1);
-                    let arm = |world: &mut World| disk(world, device).fail_nth = Some((access, n));
-                    let has_happened = |world: &mut World| disk(world, device).fail_nth.is_none();
-                    run_once(operation, &what, power_cut, arm, has_happened)
-                });
-                counts.push(format!("{count} {access:?} of {device:?}"));
-            }
-            // What is done before volumes are served has no steps: the power fails after so many writes and flushes.
-            let count = self.each(|n, power_cut| {
-                let what =
-                    format!("{}: all fails after {n} writes and flushes of {device:?}", operation.name);
-                let arm = |world: &mut World| disk(world, device).fail_after = Some(n);
-                let has_happened = |world: &mut World| disk(world, device).fail_after == Some(0);
-                run_once(operation, &what, power_cut, arm, has_happened)
-            });
-            counts.push(format!("{count} ends of {device:?}"));
-        }
-        let steps = self.each(|n, power_cut| {
-            let what = format!("{}: all ends after {n} steps", operation.name);
-            let mut last = 0;
-            let arm = |world: &mut World| {
-                last = world.steps() + n;
-                world.power_fails_at = Some(last);
-            };
-            run_once(operation, &what, power_cut, arm, |world| {
-                world.power_fails_at.is_some_and(|at| world.steps() >= at)
-            })
-        });
-        println!("{}: {}, {steps} steps", operation.name, counts.join(", "));
     }
 }
 
