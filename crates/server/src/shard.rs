@@ -461,12 +461,12 @@ impl Shard {
 
     /// Opens and closes files of a pair of SSDs.
     fn change_files(&mut self, at: usize) {
-        while let Some(Some(change)) = self.guard(at, Volume::next_file_change) {
+        while let Some(Some((pair, change))) = self.guard(at, Volume::next_file_change) {
             match change {
                 FileChange::Close(file) => self.driver.remove_file(file),
                 FileChange::Open(member, file) => {
                     let file = self.driver.add_file(file);
-                    self.guard(at, |volume| volume.file_opened(member, file));
+                    self.guard(at, |volume| volume.file_opened(pair, member, file));
                 }
             }
         }

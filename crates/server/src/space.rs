@@ -214,7 +214,7 @@ fn carry_out(ssd: &DirectorySsd, output: DirectoryOutput) -> Result<(), String> 
 fn run_now(ssd: &DirectorySsd, mut kind: CommandKind) -> Result<(), MediaError> {
     match &ssd.media {
         SsdMedia::One(file) => file.run_now(&mut kind).map(drop),
-        SsdMedia::Pair(pair) => pair.run_now(&kind),
+        SsdMedia::Pairs(pairs) => pairs.run_now(kind),
     }
 }
 

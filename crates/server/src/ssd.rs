@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lode_format::{Superblock, VolumeTag};
 use lode_media::{MediaFile, OpenOptions};
-use lode_store::pair::probe_pair;
+use lode_store::pair::{Stripes, probe_pair};
 use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec, probe_read_ssd};
 use tracing::{info, warn};
 
@@ -16,7 +16,7 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::open_patiently;
 use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
-use crate::pair::{CacheDevice, MemberDisks, PairFiles, ServedPair, find_pair};
+use crate::pair::{CacheDevice, MemberDisks, PairFiles, ServedPair, ServedPairs, find_pair};
 use crate::records::Records;
 use crate::shared::{Disks, DisksOf};
 use crate::sidecar::claims::give_up;
@@ -33,7 +33,7 @@ pub(crate) enum SsdFiles {
 #[derive(Clone)]
 pub(crate) enum SsdMedia {
     One(MediaFile),
-    Pair(Arc<ServedPair>),
+    Pairs(ServedPairs),
 }
 
 impl SsdMedia {
@@ -41,7 +41,7 @@ impl SsdMedia {
     pub(crate) fn pair(&self) -> Option<Arc<ServedPair>> {
         match self {
             SsdMedia::One(_) => None,
-            SsdMedia::Pair(pair) => Some(Arc::clone(pair)),
+            SsdMedia::Pairs(pairs) => pairs.pairs.first().cloned(),
         }
     }
 }
@@ -431,7 +431,8 @@ fn serve_from(
             let of_pair = of_daemon.under_nothing();
             let member_disks = MemberDisks { pair: of_pair.clone(), members };
             let pair = ServedPair::new(*files, *device.pair(), member_disks, state, ssd.resilver_rate_bytes);
-            Ok((SsdMedia::Pair(Arc::new(pair)), of_pair))
+            let stripes = Arc::new(Stripes::one(device.pair().pair_bytes));
+            Ok((SsdMedia::Pairs(ServedPairs { pairs: vec![Arc::new(pair)], stripes }), of_pair))
         }
         (SsdFiles::One(file), _) => {
             let disks = of_daemon.under_path(file.path())?;

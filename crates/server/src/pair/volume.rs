@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_format::VolumeTag;
 use lode_media::{Done, FileId, MediaFile, Payload};
-use lode_store::pair::{DeviceChange, Followed, Leg, MEMBERS, PairCommand, PairEnd, PairRead, PairVolume};
+use lode_store::pair::{DeviceChange, Followed, Leg, MEMBERS, PairCommand, PairEnd, PairVolume};
 use lode_types::Bufs;
 
 use super::served::ServedPair;
@@ -71,11 +71,7 @@ impl VolumePair {
     }
 
     /// Takes a command to the pair.
-    pub(crate) fn begin(&mut self, id: u64, kind: CommandKind, read: PairRead) {
-        self.begin_command(PairCommand { id, kind, read });
-    }
-
-    fn begin_command(&mut self, command: PairCommand) {
+    pub(crate) fn begin(&mut self, command: PairCommand) {
         let needs_it = self.volume.needs_resilver(&command.kind);
         let mut resilver = needs_it.then(|| self.pair.resilver());
         if !self.volume.begin(command, resilver.as_deref_mut()) {
@@ -176,7 +172,7 @@ impl VolumePair {
         }
         self.follow();
         for command in self.volume.take_parked() {
-            self.begin_command(command);
+            self.begin(command);
         }
     }
 

@@ -9,13 +9,13 @@ use lode_types::Bufs;
 
 use super::Volume;
 use crate::flushes::Verdict;
-use crate::pair::{FileChange, VolumePair};
+use crate::pair::{FileChange, VolumePairs};
 use crate::ssd::SsdMedia;
 
 /// What the engine's commands to the cache SSD go to.
 pub(super) enum VolumeSsd {
     One(FileId),
-    Pair(Box<VolumePair>),
+    Pairs(Box<VolumePairs>),
 }
 
 /// Which of a volume's [`Flushes`] are those of a device.
@@ -37,9 +37,9 @@ impl VolumeSsd {
     pub(super) fn open(ssd: SsdMedia, tag: Option<VolumeTag>, driver: &mut impl Driver) -> VolumeSsd {
         match ssd {
             SsdMedia::One(file) => VolumeSsd::One(driver.add_file(file)),
-            SsdMedia::Pair(pair) => {
+            SsdMedia::Pairs(pairs) => {
                 let tag = tag.expect("an engine with an SSD has a volume there");
-                VolumeSsd::Pair(Box::new(VolumePair::new(pair, tag, |file| driver.add_file(file))))
+                VolumeSsd::Pairs(Box::new(VolumePairs::new(pairs, tag, |file| driver.add_file(file))))
             }
         }
     }
@@ -48,7 +48,7 @@ impl VolumeSsd {
     pub(super) fn healed(&self) -> Option<u64> {
         match self {
             VolumeSsd::One(_) => None,
-            VolumeSsd::Pair(pair) => Some(pair.healed()),
+            VolumeSsd::Pairs(pairs) => Some(pairs.healed()),
         }
     }
 }
@@ -67,8 +67,8 @@ impl Volume {
     /// The next device command: its number, its file, and what is to be done there.
     pub(crate) fn next_command(&mut self) -> Option<(u64, FileId, CommandKind)> {
         loop {
-            if let Some(VolumeSsd::Pair(pair)) = &mut self.ssd
-                && let Some((token, file, kind)) = pair.next_leg()
+            if let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd
+                && let Some((token, file, kind)) = pairs.next_leg()
             {
                 return Some((token | OF_MEMBER, file, kind));
             }
@@ -83,8 +83,8 @@ impl Volume {
             let file = match (device, &mut self.ssd) {
                 (DeviceId::Backing, _) => self.backing,
                 (DeviceId::Ssd, Some(VolumeSsd::One(file))) => *file,
-                (DeviceId::Ssd, Some(VolumeSsd::Pair(pair))) => {
-                    pair.begin(id, kind, read);
+                (DeviceId::Ssd, Some(VolumeSsd::Pairs(pairs))) => {
+                    pairs.begin(id, kind, read);
                     continue;
                 }
                 (DeviceId::Ssd, None) => unreachable!("an engine without an SSD does not use one"),
@@ -101,8 +101,8 @@ impl Volume {
     pub(crate) fn complete(&mut self, id: u64, done: Done) {
         let why = done.result.err().map(|error| reason(&done, error));
         if id & OF_MEMBER != 0 {
-            if let Some(VolumeSsd::Pair(pair)) = &mut self.ssd {
-                pair.leg_ended(id & !OF_MEMBER, done, why);
+            if let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd {
+                pairs.leg_ended(id & !OF_MEMBER, done, why);
             }
             self.take_pair_ends();
             return;
@@ -111,12 +111,12 @@ impl Volume {
         self.command_ended(Completion { id, result: done.result.map(drop), bufs }, why);
     }
 
-    /// Takes the ends of commands to the pair of SSDs. Says whether there were any.
+    /// Takes the ends of commands to the pairs of SSDs. Says whether there were any.
     fn take_pair_ends(&mut self) -> bool {
         let mut were_any = false;
-        while let Some(VolumeSsd::Pair(pair)) = &mut self.ssd {
-            let Some(PairEnd { id, result, bufs, .. }) = pair.next_end() else { break };
-            let why = result.err().map(|_| format!("neither SSD of the pair: {}", pair.failure()));
+        while let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd {
+            let Some(PairEnd { id, result, bufs, .. }) = pairs.next_end() else { break };
+            let why = result.err().map(|_| format!("neither SSD of the pair: {}", pairs.failure()));
             self.command_ended(Completion { id, result, bufs }, why);
             were_any = true;
         }
@@ -159,8 +159,8 @@ impl Volume {
         while let Some((id, verdict)) = self.flushes.next_decided() {
             self.flush_decided(id, verdict);
         }
-        if let Some(VolumeSsd::Pair(pair)) = &mut self.ssd {
-            pair.note();
+        if let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd {
+            pairs.note();
             self.take_pair_ends();
         }
         for device in [DeviceId::Ssd, DeviceId::Backing, DeviceId::Redo] {
@@ -170,25 +170,25 @@ impl Volume {
         }
     }
 
-    /// What its shard's driver is to do with a file of a pair of SSDs next.
-    pub(crate) fn next_file_change(&mut self) -> Option<FileChange> {
+    /// What its shard's driver is to do with a file of a pair of SSDs next, and of which pair.
+    pub(crate) fn next_file_change(&mut self) -> Option<(usize, FileChange)> {
         match &mut self.ssd {
-            Some(VolumeSsd::Pair(pair)) => pair.next_file_change(),
+            Some(VolumeSsd::Pairs(pairs)) => pairs.next_file_change(),
             _ => None,
         }
     }
 
-    /// A member's file is open.
-    pub(crate) fn file_opened(&mut self, member: usize, file: FileId) {
-        if let Some(VolumeSsd::Pair(pair)) = &mut self.ssd {
-            pair.opened(member, file);
+    /// The file of a member of a pair is open.
+    pub(crate) fn file_opened(&mut self, pair: usize, member: usize, file: FileId) {
+        if let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd {
+            pairs.opened(pair, member, file);
         }
     }
 
     /// About a second has gone by.
     pub(super) fn tick_pair(&mut self) {
-        if let Some(VolumeSsd::Pair(pair)) = &mut self.ssd {
-            pair.tick();
+        if let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd {
+            pairs.tick();
             self.take_pair_ends();
         }
     }

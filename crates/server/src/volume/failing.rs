@@ -38,8 +38,8 @@ impl Volume {
     /// Takes the end of device command `id` of a volume that is stopped: only others still have to know of flushes.
     pub(crate) fn complete_stopped(&mut self, id: u64, done: &Done) {
         match &mut self.ssd {
-            Some(VolumeSsd::Pair(pair)) if id & OF_MEMBER != 0 => {
-                pair.leg_ended_stopped(id & !OF_MEMBER, done.result.is_ok());
+            Some(VolumeSsd::Pairs(pairs)) if id & OF_MEMBER != 0 => {
+                pairs.leg_ended_stopped(id & !OF_MEMBER, done.result.is_ok());
             }
             _ => _ = self.flushes.end(id, done.result.is_ok()),
         }
@@ -48,8 +48,8 @@ impl Volume {
     /// What is known by now of the flushes of a volume that is stopped.
     pub(crate) fn forget_decided(&mut self) {
         while self.flushes.next_decided().is_some() {}
-        if let Some(VolumeSsd::Pair(pair)) = &mut self.ssd {
-            pair.forget_decided();
+        if let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd {
+            pairs.forget_decided();
         }
     }
 

@@ -26,11 +26,11 @@ impl Volume {
     }
 
     /// The files that its commands go to.
-    pub(crate) fn files(&self) -> impl Iterator<Item = FileId> + use<> {
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileId> {
         let (ssd, of_pair) = match &self.ssd {
             None => (None, None),
             Some(VolumeSsd::One(file)) => (Some(*file), None),
-            Some(VolumeSsd::Pair(pair)) => (None, Some(pair.files())),
+            Some(VolumeSsd::Pairs(pairs)) => (None, Some(pairs.files())),
         };
         [Some(self.backing), ssd, self.read_ssd, self.redo]
             .into_iter()
