@@ -127,33 +127,10 @@ impl Pair {
         known_generation: Option<u64>,
     ) -> Result<Pair, StoreError> {
         let wrong = |context: String| StoreError::new(StoreErrorKind::WrongMember, context);
-        let there = labels.iter().flatten();
-        let Some(newest) = there.clone().max_by_key(|label| label.generation) else {
+        let Some(newest) = labels.iter().flatten().max_by_key(|label| label.generation) else {
             return Err(wrong("neither SSD of the pair can be read".to_owned()));
         };
-        if let Some(stranger) = there.clone().find(|label| label.pair != newest.pair) {
-            let context = format!(
-                "its SSDs are of different pairs, {} and {}; give those that belong together",
-                newest.pair, stranger.pair
-            );
-            return Err(wrong(context));
-        }
-        if let Some(other) =
-            there.clone().find(|label| (label.number, label.pairs) != (newest.number, newest.pairs))
-        {
-            let context = format!(
-                "its SSDs are of different pairs of cache {}, {} and {} of {}; give those that belong together",
-                newest.pair,
-                newest.number + 1,
-                other.number + 1,
-                newest.pairs.max(other.pairs)
-            );
-            return Err(wrong(context));
-        }
-        if (0..MEMBERS).any(|member| labels[member].is_some_and(|label| label.member != member)) {
-            let context = "one SSD of the pair was given twice, or a copy of it; give both".to_owned();
-            return Err(wrong(context));
-        }
+        check_are_one(&labels, newest)?;
         if known_generation.is_some_and(|known| known > newest.generation) {
             let context = format!(
                 "the other SSD of pair {} has gone on without the one that is there, which is older; bring back the other one",
@@ -248,6 +225,34 @@ impl Pair {
     pub fn first_in_sync(&self) -> usize {
         usize::from(!self.in_sync[0])
     }
+}
+
+/// Refuses labels that are not those of one pair, each of its own member.
+fn check_are_one(labels: &[Option<PairLabel>; MEMBERS], newest: &PairLabel) -> Result<(), StoreError> {
+    let wrong = |context: String| Err(StoreError::new(StoreErrorKind::WrongMember, context));
+    let there = || labels.iter().flatten();
+    if let Some(stranger) = there().find(|label| label.pair != newest.pair) {
+        let context = format!(
+            "its SSDs are of different pairs, {} and {}; give those that belong together",
+            newest.pair, stranger.pair
+        );
+        return wrong(context);
+    }
+    if let Some(other) = there().find(|label| (label.number, label.pairs) != (newest.number, newest.pairs)) {
+        let context = format!(
+            "its SSDs are of different pairs of cache {}, {} and {} of {}; give those that belong together",
+            newest.pair,
+            newest.number + 1,
+            other.number + 1,
+            newest.pairs.max(other.pairs)
+        );
+        return wrong(context);
+    }
+    if (0..MEMBERS).any(|member| labels[member].is_some_and(|label| label.member != member)) {
+        let context = "one SSD of the pair was given twice, or a copy of it; give both".to_owned();
+        return wrong(context);
+    }
+    Ok(())
 }
 
 /// The label of a device, if it is one of a pair.
@@ -443,6 +448,7 @@ mod tests {
             assert!(refused.to_string().contains(words), "{words}: {refused}");
             assert_eq!(refused.kind(), StoreErrorKind::WrongMember);
         }
+        assert_eq!(kind(Pair::of(mixed, Some(1))), StoreErrorKind::WrongMember);
         assert!(pairs[1..].iter().all(|pair| Pair::of(labels_of(pair), Some(1)) == Ok(*pair)));
         let many = vec![[8 << 20; 2]; PairLabel::MOST_PAIRS + 1];
         assert_eq!(Pair::several(CacheId([3; 16]), &many).unwrap_err().kind(), StoreErrorKind::Geometry);
