@@ -158,12 +158,12 @@ fn move_to(kind: &mut CommandKind, to_bytes: u64) {
 /// Takes from a command that is no flush what is for this part, of which it is the first that is left.
 fn take_part(kind: &mut CommandKind, read: &mut PairRead, part: &Part) -> (CommandKind, PairRead) {
     let &Part { offset_bytes, length_bytes, .. } = part;
-    let mut find = PairRead { every_copy: read.every_copy, ..PairRead::default() };
+    let mut checks = SmallVec::new();
     let kind = match kind {
         CommandKind::Flush => CommandKind::Flush,
         CommandKind::Read { bufs, .. } => {
             let count = count_of(bufs.iter().map(Buf::len), length_bytes);
-            find.checks = read.checks.drain(..count.min(read.checks.len())).collect();
+            checks = read.checks.drain(..count.min(read.checks.len())).collect();
             CommandKind::Read { offset_bytes, bufs: bufs.drain(..count).collect() }
         }
         CommandKind::Write { data, .. } => {
@@ -175,7 +175,7 @@ fn take_part(kind: &mut CommandKind, read: &mut PairRead, part: &Part) -> (Comma
             CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap }
         }
     };
-    (kind, find)
+    (kind, PairRead { checks, every_copy: read.every_copy })
 }
 
 /// How many of these buffers have so many bytes together.
