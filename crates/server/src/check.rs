@@ -178,6 +178,16 @@ fn check_member(
     progress: CheckProgress<'_>,
 ) -> Result<CheckReport, ServerError> {
     let shown = file.path().display();
+    if label.pairs > 1 {
+        let text = format!(
+            "{shown} is an SSD of pair {} of {} of cache {}, and what it holds can only be read together with the other pairs: give `lode \
+             check` the configuration that names all of them in `ssd.pairs`",
+            label.number + 1,
+            label.pairs,
+            label.pair
+        );
+        return Err(ServerError::new(ServerErrorKind::Config, text));
+    }
     let mut labels = [None; MEMBERS];
     labels[label.member] = Some(PairLabel { in_sync: [0, 1].map(|member| member == label.member), ..label });
     let pairs = Pair::all_of(&[labels], &[None]).map_err(|error| ServerError::store(&shown, error))?;

@@ -375,13 +375,19 @@ pub fn remove_device(control: &Path, path: &Path) -> Result<PairView, ServerErro
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 
-/// Has a running daemon resilver an SSD as the one that its pair lacks, which goes on after this returns.
+/// Has a running daemon resilver an SSD as the one that its pair lacks, which goes on after this returns. Where several pairs lack
+/// one, `pair` says which it is for, from 1.
 ///
 /// # Errors
 /// As [`status`]; [`ServerErrorKind::Refused`] when the pair lacks none, or for an SSD that is too small, or holds something and
 /// `force` is not set.
-pub fn add_device(control: &Path, path: &Path, force: bool) -> Result<PairView, ServerError> {
-    let request = ControlRequest::DeviceAdd { path: path.to_owned(), force };
+pub fn add_device(
+    control: &Path,
+    path: &Path,
+    force: bool,
+    pair: Option<usize>,
+) -> Result<PairView, ServerError> {
+    let request = ControlRequest::DeviceAdd { path: path.to_owned(), force, pair };
     Conversation::begin(control, &request)?.understand(&mut String::new())
 }
 

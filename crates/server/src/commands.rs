@@ -95,6 +95,9 @@ pub(crate) enum ControlRequest {
         /// Whatever it holds.
         #[serde(default)]
         force: bool,
+        /// Which pair, from 1, where several lack one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pair: Option<usize>,
     },
     /// Take an SSD out of the pair, and resilver another one in its place.
     DeviceReplace {

@@ -14,7 +14,7 @@ fn keeps_single_copies(config: &Config, vm: &VmConfig) -> bool {
     let scheme = vm.scheme();
     // A scheme that uses the read SSD has them on a second device.
     let mirrors = scheme.levels.contains(&Level::ReadSsd);
-    let has_ssd = config.ssd.as_ref().is_some_and(|ssd| ssd.mirror.is_none())
+    let has_ssd = config.ssd.as_ref().is_some_and(|ssd| ssd.pairs.is_empty())
         && vm.ssd_bytes.max(config.reach_bytes(vm, Level::Ssd)) > 0;
     let has_policy = scheme.setting_infos().any(|info| info.key == "write_policy");
     let is_clean = has_policy && NOTHING_DIRTY.contains(&vm.settings.text("write_policy"));
@@ -33,7 +33,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     {
         lines.push(format!(
             "Blocks newer than the backing disks are on one SSD alone: should it die, what was not written back is lost ({names}). \
-             `writeback` keeps them few, a pair of SSDs (`ssd.mirror`) and schemes tica-… keep two copies; single_copy_dirty = true in [danger_zone] says that this is \
+             `writeback` keeps them few, pairs of SSDs (`ssd.mirror`, `ssd.pairs`) and schemes tica-… keep two copies; single_copy_dirty = true in [danger_zone] says that this is \
              known"
         ));
     }
@@ -91,6 +91,11 @@ mod tests {
             assert_eq!(lines("", &vm), [""; 0], "{vm}");
         }
         assert_eq!(lines("", "scheme = \"etica\"\ndram = \"1GiB\"\nssd = \"1GiB\"").len(), 1);
+        let pairs = format!(
+            "name = \"a\"\n[ssd]\npairs = [[\"/a\", \"/b\"], [\"/c\", \"/d\"]]\n[[vm]]\nname = \"web\"\n\
+             backing = {{ path = \"/d\" }}\nlisten = [\"unix:/a\"]\n{wb}\n"
+        );
+        assert_eq!(warnings(&Config::parse(&pairs, Path::new("a.toml")).unwrap()), [""; 0], "of each pair");
         let pair = "[read_ssd]\npath = \"/r\"";
         let tica = "scheme = \"tica-adaptive\"\ndram = \"1GiB\"\nssd = \"1GiB\"\nread_ssd = \"1GiB\"";
         assert_eq!(lines(pair, tica), [""; 0], "on two devices");

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lode_media::{Direct, FaultKind, HddModel, Lock, MediaFault, MediaFile, OpenOptions};
@@ -12,7 +12,7 @@ use lode_policy::SchemeInfo;
 use lode_types::{BlockSize, SECTOR_BYTES};
 use tracing::info;
 
-use crate::config::{Config, VmConfig};
+use crate::config::{Config, SsdConfig, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::redo;
 
@@ -26,21 +26,13 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 /// lock of the first.
 pub(crate) fn check_files(config: &Config) -> Result<(), ServerError> {
     let mut uses: HashMap<(bool, u64, u64), String> = HashMap::new();
-    if let Some(ssd) = &config.ssd
-        && let Ok(found) = std::fs::metadata(&ssd.path)
-    {
-        uses.insert(file_identity(&found), "the cache SSD (`ssd.path`)".to_owned());
-    }
-    if let Some(mirror) = config.ssd.as_ref().and_then(|ssd| ssd.mirror.as_ref())
-        && let Ok(found) = std::fs::metadata(mirror)
-        && let Some(other) =
-            uses.insert(file_identity(&found), "the mirror of the cache SSD (`ssd.mirror`)".to_owned())
-    {
-        let text = format!(
-            "{} is {other} as well; a pair is two SSDs: give `ssd.mirror` the other one",
-            mirror.display()
-        );
-        return Err(ServerError::new(ServerErrorKind::Config, text));
+    for (path, named) in config.ssd.iter().flat_map(ssds) {
+        if let Ok(found) = std::fs::metadata(path)
+            && let Some(other) = uses.insert(file_identity(&found), named.text.to_owned())
+        {
+            let text = format!("{} is {other} as well; {}", path.display(), named.advice);
+            return Err(ServerError::new(ServerErrorKind::Config, text));
+        }
     }
     if let Some(read_ssd) = &config.read_ssd
         && let Ok(found) = std::fs::metadata(&read_ssd.path)
@@ -86,6 +78,30 @@ pub(crate) fn check_files(config: &Config) -> Result<(), ServerError> {
         }
     }
     Ok(())
+}
+
+/// What the key is for that names a cache SSD, and what helps where its device has another use.
+struct Named {
+    text: &'static str,
+    advice: &'static str,
+}
+
+/// The cache SSDs of a configuration.
+fn ssds(ssd: &SsdConfig) -> impl Iterator<Item = (&PathBuf, Named)> {
+    let is_one_pair = ssd.pairs.len() <= 1;
+    ssd.paths().enumerate().map(move |(at, path)| {
+        let (text, advice) = match at {
+            _ if !is_one_pair => {
+                ("an SSD of the cache (`ssd.pairs`)", "a pair is two SSDs: give `ssd.pairs` each device once")
+            }
+            0 => ("the cache SSD (`ssd.path`)", "give `ssd.path` a device of its own"),
+            _ => (
+                "the mirror of the cache SSD (`ssd.mirror`)",
+                "a pair is two SSDs: give `ssd.mirror` the other one",
+            ),
+        };
+        (path, Named { text, advice })
+    })
 }
 
 /// Refuses settings that speak of what lies beyond a backing disk of so many bytes.

@@ -1,5 +1,6 @@
 //! Making a device or file into a cache SSD, unless it holds something.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
@@ -10,8 +11,8 @@ use lode_format::{
 };
 use lode_media::{MediaFile, OpenOptions};
 use lode_policy::{Quota, SchemeInfo};
-use lode_store::pair::{MEMBERS, PairDevice, probe_pair};
-use lode_store::{self as engine_store, Store, SyncDevice};
+use lode_store::pair::{MEMBERS, PairArray, PairDevice, Stripes, probe_pair};
+use lode_store::{self as engine_store, Store, StoreError, SyncDevice};
 use lode_types::BlockSize;
 
 use crate::config::Size;
@@ -59,7 +60,7 @@ pub fn format(path: &Path, options: &FormatOptions) -> Result<Superblock, Server
 /// What [`format()`] would make of a device.
 #[derive(Clone, Debug)]
 pub struct FormatPlan {
-    /// Bytes of the device; of a pair those of the smaller one.
+    /// Bytes of the device; of pairs those of the smaller one of each.
     pub device_bytes: u64,
     /// Where on each device the first of them is.
     pub start_bytes: u64,
@@ -106,41 +107,43 @@ impl FormatPlan {
 /// As [`format()`].
 pub fn plan_format(path: &Path, options: &FormatOptions) -> Result<FormatPlan, ServerError> {
     let (device_bytes, creates) = look(path, options.create_bytes, options.force)?;
-    plan_of(path, device_bytes, creates, all_bytes, options)
+    check_sizes(path, device_bytes, all_bytes, options)?;
+    let extent_bytes = options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(device_bytes));
+    Ok(FormatPlan { creates, ..plan_of(path, device_bytes, extent_bytes, options)? })
 }
 
+/// What would be made of a device with so many bytes for a cache, and there already.
 fn plan_of(
     path: &Path,
-    device_bytes: u64,
-    creates: bool,
-    usable: fn(u64) -> u64,
+    cache_bytes: u64,
+    extent_bytes: u64,
     options: &FormatOptions,
 ) -> Result<FormatPlan, ServerError> {
-    check_sizes(path, device_bytes, usable, options)?;
-    let cache_bytes = usable(device_bytes);
-    let extent_bytes = options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(cache_bytes));
-    let layout = DeviceLayout::new(cache_bytes, extent_bytes, options.block).map_err(|error| {
-        ServerError::because(ServerErrorKind::Config, format!("Cannot format {}", path.display()), error)
-    })?;
+    let layout = DeviceLayout::new(cache_bytes, extent_bytes, options.block)
+        .map_err(|error| cannot_format(path, error))?;
     let of_copies = |what, first, bytes| (what, first, 2 * bytes);
     let writes = vec![
         of_copies("superblock, 2 copies", DeviceLayout::superblock(0), PAGE_BYTES as u64),
         of_copies("directory, 2 copies", DeviceLayout::directory(0), Directory::COPY_BYTES as u64),
     ];
-    Ok(FormatPlan { device_bytes, start_bytes: 0, layout, creates, writes })
+    Ok(FormatPlan { device_bytes: cache_bytes, start_bytes: 0, layout, creates: false, writes })
 }
 
-/// Makes a pair of two devices or files. Files that this call created do not outlive a failure. `create_bytes` of the options are each
-/// one's. Gives the cache, and the bytes of the smaller device: the cache has less, because each begins with a label.
+/// Makes pairs of two devices or files each, with one cache on all of them. Files that this call created do not outlive a failure.
+/// `create_bytes` of the options are each one's. Gives the cache, and the bytes of the smaller device of each pair added up: the cache has
+/// less, because each device begins with a label.
 ///
 /// # Errors
-/// As [`format()`]; [`ServerErrorKind::Config`] when they are one device.
-pub fn format_pair(
-    paths: [&Path; MEMBERS],
+/// As [`format()`]; [`ServerErrorKind::Config`] when a device is given twice.
+///
+/// # Panics
+/// When there is no pair.
+pub fn format_pairs(
+    pairs: &[[&Path; MEMBERS]],
     options: &FormatOptions,
 ) -> Result<(Superblock, u64), ServerError> {
     let mut created = Vec::new();
-    let outcome = create_and_format(paths, options, &mut created);
+    let outcome = create_and_format(pairs, options, &mut created);
     if outcome.is_err() {
         // The error that matters is the first one; a file left behind is harmless.
         created.iter().for_each(|path| _ = fs::remove_file(path));
@@ -149,48 +152,98 @@ pub fn format_pair(
 }
 
 fn create_and_format<'p>(
-    paths: [&'p Path; MEMBERS],
+    pairs: &[[&'p Path; MEMBERS]],
     options: &FormatOptions,
     created: &mut Vec<&'p Path>,
 ) -> Result<(Superblock, u64), ServerError> {
-    refuse_same(paths)?;
+    refuse_same(pairs)?;
     if let Some(size_bytes) = options.create_bytes {
-        check_sizes(paths[0], size_bytes, of_pair, options)?;
-        for path in paths {
+        check_pairs(pairs, &vec![size_bytes; pairs.len()], options)?;
+        for path in pairs.iter().flatten() {
             if create(path, size_bytes)? {
                 created.push(path);
             }
         }
     }
     let open = |path| open(path, options.create_bytes, options.force);
-    let files = [open(paths[0])?, open(paths[1])?];
-    let smaller = files[0].size_bytes().min(files[1].size_bytes());
-    check_sizes(paths[0], smaller, of_pair, options)?;
+    let open_both = |[one, other]: [&'p Path; MEMBERS]| Ok([open(one)?, open(other)?]);
+    let files = pairs.iter().copied().map(open_both).collect::<Result<Vec<_>, ServerError>>()?;
+    let smaller: Vec<u64> =
+        files.iter().map(|[one, other]| one.size_bytes().min(other.size_bytes())).collect();
+    check_pairs(pairs, &smaller, options)?;
     let fault = |error| {
-        let [one, other] = paths.map(Path::display);
-        ServerError::store(format!("Cannot format {one} and {other}"), error)
+        let paths: Vec<_> = pairs.iter().flatten().map(|path| path.display().to_string()).collect();
+        ServerError::store(format!("Cannot format {}", paths.join(" and ")), error)
     };
-    let devices = [FileDevice(&files[0]), FileDevice(&files[1])];
-    let pair =
-        PairDevice::format(devices, random_id()?, options.block, options.extent_bytes).map_err(fault)?;
-    let devices = [Some(FileDevice(&files[0])), Some(FileDevice(&files[1]))];
-    let superblock = Store::probe(&mut PairDevice::new(pair, devices)).map_err(fault)?;
-    Ok((superblock, smaller))
+    let devices: Vec<_> = files.iter().map(|[one, other]| [FileDevice(one), FileDevice(other)]).collect();
+    let made =
+        PairArray::format(devices, random_id()?, options.block, options.extent_bytes).map_err(fault)?;
+    let made = made.into_iter().zip(&files);
+    let made = made
+        .map(|(pair, [one, other])| PairDevice::new(pair, [Some(FileDevice(one)), Some(FileDevice(other))]));
+    let mut array = PairArray::new(made.collect()).map_err(fault)?;
+    let superblock = Store::probe(&mut array).map_err(fault)?;
+    Ok((superblock, smaller.iter().sum()))
 }
 
-/// Finds out what [`format_pair()`] would do, and writes nothing. The layout is that of the pair, behind the labels.
+/// Finds out what [`format_pairs()`] would do, and writes nothing. The layout is that of the cache, which on the first pair begins behind
+/// the labels.
 ///
 /// # Errors
-/// As [`format_pair()`].
-pub fn plan_pair(paths: [&Path; MEMBERS], options: &FormatOptions) -> Result<FormatPlan, ServerError> {
-    refuse_same(paths)?;
+/// As [`format_pairs()`].
+///
+/// # Panics
+/// When there is no pair.
+pub fn plan_pairs(pairs: &[[&Path; MEMBERS]], options: &FormatOptions) -> Result<FormatPlan, ServerError> {
+    refuse_same(pairs)?;
     let look = |path| look(path, options.create_bytes, options.force);
-    let [(one, creates_one), (other, creates_other)] = [look(paths[0])?, look(paths[1])?];
-    let mut plan = plan_of(paths[0], one.min(other), creates_one || creates_other, of_pair, options)?;
+    let (mut smaller, mut creates) = (Vec::new(), false);
+    for pair in pairs {
+        let [(one, creates_one), (other, creates_other)] = [look(pair[0])?, look(pair[1])?];
+        smaller.push(one.min(other));
+        creates |= creates_one || creates_other;
+    }
+    check_pairs(pairs, &smaller, options)?;
+    let stripes = stripes_of(&smaller, options).map_err(|error| cannot_format(pairs[0][0], error))?;
+    let mut plan = plan_of(pairs[0][0], stripes.size_bytes(), extent_of(&smaller, options), options)?;
+    (plan.device_bytes, plan.creates) = (smaller.iter().sum(), creates);
     plan.start_bytes = PairLabel::DATA_START_BYTES;
     plan.writes.iter_mut().for_each(|(_, first, _)| *first += PairLabel::DATA_START_BYTES);
     plan.writes.insert(0, ("label, 2 copies", DeviceLayout::superblock(0), 2 * PAGE_BYTES as u64));
     Ok(plan)
+}
+
+/// Bytes of an extent of a cache on pairs of SSDs, the smaller ones of which have so many bytes.
+fn extent_of(smaller_bytes: &[u64], options: &FormatOptions) -> u64 {
+    let cache_bytes = smaller_bytes.iter().map(|&bytes| of_pair(bytes)).sum();
+    options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(cache_bytes))
+}
+
+/// Where such a cache is on its pairs.
+fn stripes_of(smaller_bytes: &[u64], options: &FormatOptions) -> Result<Stripes, StoreError> {
+    let pair_bytes: Vec<u64> = smaller_bytes.iter().map(|&bytes| of_pair(bytes)).collect();
+    Stripes::new(&pair_bytes, extent_of(smaller_bytes, options), options.block)
+}
+
+/// Refuses sizes of pairs that do not fit each other.
+fn check_pairs(
+    pairs: &[[&Path; MEMBERS]],
+    smaller_bytes: &[u64],
+    options: &FormatOptions,
+) -> Result<(), ServerError> {
+    if let &[bytes] = smaller_bytes {
+        return check_sizes(pairs[0][0], bytes, of_pair, options);
+    }
+    check_extent(options)?;
+    if pairs.len() > PairLabel::MOST_PAIRS {
+        let text = format!("{} pairs of SSDs; a cache has {} at most", pairs.len(), PairLabel::MOST_PAIRS);
+        return Err(ServerError::new(ServerErrorKind::Config, text));
+    }
+    stripes_of(smaller_bytes, options).map(drop).map_err(|error| cannot_format(pairs[0][0], error))
+}
+
+fn cannot_format(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> ServerError {
+    ServerError::because(ServerErrorKind::Config, format!("Cannot format {}", path.display()), error)
 }
 
 /// Bytes that a cache has on an SSD of so many bytes.
@@ -203,13 +256,19 @@ fn of_pair(device_bytes: u64) -> u64 {
     device_bytes.saturating_sub(PairLabel::DATA_START_BYTES) / PAGE_BYTES as u64 * PAGE_BYTES as u64
 }
 
-fn refuse_same(paths: [&Path; MEMBERS]) -> Result<(), ServerError> {
-    let identity = |path: &Path| fs::metadata(path).ok().map(|found| file_identity(&found));
-    let is_same = paths[0] == paths[1]
-        || identity(paths[0]).is_some_and(|one| identity(paths[1]).is_some_and(|other| one == other));
-    if is_same {
-        let text = format!("{} is the same device; a pair is two SSDs", paths[1].display());
-        return Err(ServerError::new(ServerErrorKind::Config, text));
+/// Refuses a device that is given twice.
+fn refuse_same(pairs: &[[&Path; MEMBERS]]) -> Result<(), ServerError> {
+    let (mut names, mut identities) = (HashSet::new(), HashSet::new());
+    for path in pairs.iter().flatten() {
+        let found = fs::metadata(path).ok();
+        let is_new =
+            names.insert(*path) && found.is_none_or(|found| identities.insert(file_identity(&found)));
+        if !is_new {
+            let of =
+                if pairs.len() == 1 { "is the same device" } else { "is a device that was given before" };
+            let text = format!("{} {of}; a pair is two SSDs", path.display());
+            return Err(ServerError::new(ServerErrorKind::Config, text));
+        }
     }
     Ok(())
 }
@@ -284,18 +343,8 @@ fn check_sizes(
     usable: fn(u64) -> u64,
     options: &FormatOptions,
 ) -> Result<(), ServerError> {
+    check_extent(options)?;
     let block = options.block;
-    let refuse = |text: String| Err(ServerError::new(ServerErrorKind::Config, text));
-    if let Some(extent_bytes) = options.extent_bytes
-        && ExtentLayout::new(extent_bytes, block).is_err()
-    {
-        let (least, most) = (ExtentLayout::MIN_EXTENT_BYTES, ExtentLayout::MAX_EXTENT_BYTES);
-        return refuse(format!(
-            "An extent cannot have {extent_bytes} bytes; choose an --extent that is a power of two from {} to {}",
-            Size(least),
-            Size(most)
-        ));
-    }
     let extent = |bytes| options.extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(usable(bytes)));
     let fits = |bytes| DeviceLayout::new(usable(bytes), extent(bytes), block).is_ok();
     if fits(device_bytes) {
@@ -307,13 +356,30 @@ fn check_sizes(
     let wrong_mib = if too_small { device_bytes / MIB } else { device_bytes.div_ceil(MIB) };
     let nearest_mib = last_that_fits(fitting_mib, wrong_mib, |mib| fits(mib * MIB));
     let (words, most) = if too_small { ("few", "smallest") } else { ("many", "largest") };
-    refuse(format!(
+    let text = format!(
         "{device_bytes} bytes are too {words} for a cache on {} with blocks of {} and extents of {}; the {most} \
          possible size is {nearest_mib} MiB",
         path.display(),
         Size(block.bytes()),
         Size(extent(device_bytes)),
-    ))
+    );
+    Err(ServerError::new(ServerErrorKind::Config, text))
+}
+
+/// Refuses a size of extents that cannot be.
+fn check_extent(options: &FormatOptions) -> Result<(), ServerError> {
+    match options.extent_bytes {
+        Some(extent_bytes) if ExtentLayout::new(extent_bytes, options.block).is_err() => {
+            let (least, most) = (ExtentLayout::MIN_EXTENT_BYTES, ExtentLayout::MAX_EXTENT_BYTES);
+            let text = format!(
+                "An extent cannot have {extent_bytes} bytes; choose an --extent that is a power of two from {} to {}",
+                Size(least),
+                Size(most)
+            );
+            Err(ServerError::new(ServerErrorKind::Config, text))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The number nearest to `wrong` that fits, between `right`, which does, and `wrong`, which does not.

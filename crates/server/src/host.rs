@@ -2,14 +2,13 @@
 //! asks, or what answers look like.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use crate::commands::PROTOCOL;
 use crate::identity::LastEnd;
 use crate::messages::ToShard;
-use crate::pair::ServedPair;
+use crate::pair::ServedPairs;
 use crate::sharing::SharedView;
 use crate::status::{CacheView, ReadSsdView, Status, VmView};
 use crate::threads::Messenger;
@@ -24,7 +23,8 @@ pub(crate) struct Host {
     pub last_end: LastEnd,
     pub cache: Option<CacheView>,
     pub read_ssd: Option<ReadSsdView>,
-    pub pair: Option<Arc<ServedPair>>,
+    /// The pairs of SSDs that the cache is on, if it is on any.
+    pub pairs: Option<ServedPairs>,
     pub start: Instant,
     /// VM number `i` is volume `i / shards.len()` of shard `i % shards.len()`.
     pub shards: Vec<Messenger>,
@@ -52,7 +52,7 @@ impl Host {
             cache: self
                 .cache
                 .clone()
-                .map(|cache| CacheView { pair: self.pair.as_ref().map(|pair| pair.view()), ..cache }),
+                .map(|cache| CacheView { pair: self.pairs.as_ref().map(ServedPairs::view), ..cache }),
             read_ssd: self.read_ssd.clone(),
             danger_zone: Vec::new(),
             vms,

@@ -24,9 +24,12 @@ struct Remembered {
     uuid: String,
     epoch: u64,
     ssd: PathBuf,
-    /// The generation of the labels of a pair of SSDs; none where there is one SSD.
+    /// The generation of the labels of a pair of SSDs, of several the first; none where there is one SSD.
     #[serde(skip_serializing_if = "Option::is_none")]
     pair_generation: Option<u64>,
+    /// Those of the others, in their order; 0 where it is not known, which no label has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    other_pair_generations: Vec<u64>,
     /// The latest run; none in files of older versions.
     run: Option<DaemonRun>,
     /// A VM that is getting another name; none in files of older versions.
@@ -35,6 +38,24 @@ struct Remembered {
     backings: Backings,
     #[serde(default)]
     seen: SeenDisks,
+}
+
+impl Remembered {
+    /// By the numbers of pairs.
+    fn pair_generations(&self) -> Vec<Option<u64>> {
+        if self.pair_generation.is_none() && self.other_pair_generations.is_empty() {
+            return Vec::new();
+        }
+        let others =
+            self.other_pair_generations.iter().map(|&generation| Some(generation).filter(|&one| one > 0));
+        std::iter::once(self.pair_generation).chain(others).collect()
+    }
+}
+
+/// Generations of pairs as they are written: of the first one, and of the others.
+fn written(generations: &[Option<u64>]) -> (Option<u64>, Vec<u64>) {
+    let others = generations.iter().skip(1).map(|generation| generation.unwrap_or(0));
+    (generations.first().copied().flatten(), others.collect())
 }
 
 /// Another name of a VM.
@@ -125,8 +146,8 @@ pub(crate) struct Known {
     pub backings: Backings,
     pub seen: SeenDisks,
     pub run: Option<DaemonRun>,
-    /// Of a pair of SSDs, the generation of its labels.
-    pub pair_generation: Option<u64>,
+    /// Of each pair of SSDs that the cache is on, the generation of its labels, if it is known.
+    pub pair_generations: Vec<Option<u64>>,
     /// Which names a VM has in which places is not known: it was getting another one.
     pub renaming: Option<NewName>,
 }
@@ -168,7 +189,7 @@ fn noting() -> MutexGuard<'static, ()> {
 }
 
 /// The state file of one cache.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
 }
@@ -213,23 +234,32 @@ impl StateFile {
                 found.epoch, remembered.epoch
             ));
         }
+        let pair_generations = remembered.pair_generations();
         let mut run = remembered.run;
         if let Some(run) = run.as_mut().filter(|_| found.epoch > remembered.epoch) {
             // Somebody else wrote to it since, perhaps on this boot.
             (run.all_durable, run.written_boot) = (false, None);
         }
-        let Remembered { backings, seen, renaming, pair_generation, .. } = remembered;
-        Ok(Known { backings, seen, run, renaming, pair_generation })
+        let Remembered { backings, seen, renaming, .. } = remembered;
+        Ok(Known { backings, seen, run, renaming, pair_generations })
     }
 
-    /// What is remembered of the labels of a pair of SSDs, if it is this one.
-    pub(crate) fn pair_generation(&self, pair: &str) -> Result<Option<u64>, ServerError> {
-        Ok(self.read()?.filter(|remembered| remembered.uuid == pair).and_then(|known| known.pair_generation))
+    /// What is remembered of the labels of a pair of SSDs of a cache, by its number, if it is of this one.
+    pub(crate) fn pair_generation(&self, cache: &str, number: usize) -> Result<Option<u64>, ServerError> {
+        let Some(remembered) = self.read()?.filter(|remembered| remembered.uuid == cache) else {
+            return Ok(None);
+        };
+        Ok(remembered.pair_generations().get(number).copied().flatten())
     }
 
-    /// The labels of the pair of SSDs are of this generation, or a later one that is known already.
-    pub(crate) fn note_pair(&self, generation: u64) -> Result<(), ServerError> {
-        self.note(|remembered| remembered.pair_generation = remembered.pair_generation.max(Some(generation)))
+    /// The labels of the pair of SSDs of this number are of this generation, or a later one that is known already.
+    pub(crate) fn note_pair(&self, number: usize, generation: u64) -> Result<(), ServerError> {
+        self.note(|remembered| {
+            let mut generations = remembered.pair_generations();
+            generations.resize(generations.len().max(number + 1), None);
+            generations[number] = generations[number].max(Some(generation));
+            (remembered.pair_generation, remembered.other_pair_generations) = written(&generations);
+        })
     }
 
     /// Refuses to go without an SSD where there was one.
@@ -249,10 +279,21 @@ impl StateFile {
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
     pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock, known: Known) -> Result<(), ServerError> {
         let (uuid, epoch) = (now.cache.to_string(), now.epoch);
-        let Known { backings, seen, run, renaming, pair_generation } = known;
+        let Known { backings, seen, run, renaming, pair_generations } = known;
+        let (pair_generation, other_pair_generations) = written(&pair_generations);
         let ssd = ssd.path.clone();
         let _alone = noting();
-        self.write(&Remembered { uuid, epoch, ssd, pair_generation, run, renaming, backings, seen })
+        self.write(&Remembered {
+            uuid,
+            epoch,
+            ssd,
+            pair_generation,
+            other_pair_generations,
+            run,
+            renaming,
+            backings,
+            seen,
+        })
     }
 
     /// Remembers something more of the run.
@@ -406,6 +447,28 @@ mod tests {
             assert_eq!(DaemonRun::end_of(Some(&run), Some("other")), other_boot, "{run:?}");
         }
         assert_eq!(DaemonRun::end_of(None, Some("this")), LastEnd::None);
+    }
+
+    #[test]
+    fn generations_of_pairs_are_remembered_by_their_numbers_and_only_grow() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let state = StateFile { path: folder.path().join("a.state") };
+        let before = "uuid = \"u\"\nepoch = 3\nssd = \"/dev/a\"\n";
+        let of = |number| state.pair_generation("u", number).unwrap();
+        // As a program wrote it that knew one pair.
+        std::fs::write(&state.path, format!("{before}pair_generation = 4\n")).unwrap();
+        assert_eq!([of(0), of(1)], [Some(4), None]);
+        state.note_pair(2, 7).unwrap();
+        assert_eq!([of(0), of(1), of(2), of(3)], [Some(4), None, Some(7), None]);
+        state.note_pair(2, 6).unwrap();
+        state.note_pair(0, 5).unwrap();
+        state.note_pair(1, 1).unwrap();
+        assert_eq!([of(0), of(1), of(2)], [Some(5), Some(1), Some(7)]);
+        assert_eq!(state.pair_generation("another", 0).unwrap(), None);
+        // Where nothing is known of the first one, nothing is made up.
+        std::fs::write(&state.path, before).unwrap();
+        state.note_pair(1, 2).unwrap();
+        assert_eq!([of(0), of(1)], [None, Some(2)]);
     }
 
     #[test]

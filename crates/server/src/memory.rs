@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lode_engine::{EngineConfig, Memory};
 use lode_format::{DeviceLayout, ExtentLayout, PairLabel};
@@ -103,12 +103,16 @@ pub fn host_memory(config: &Config) -> Result<HostMemory, ServerError> {
     })
 }
 
-/// Bytes of the cache SSD, or of what the two of a pair hold.
+/// Bytes of the cache SSD, or of what all pairs hold together.
 fn size_of_ssd(ssd: &SsdConfig) -> Option<u64> {
-    let bytes = size_unopened(&ssd.path)?;
-    let Some(mirror) = &ssd.mirror else { return Some(bytes) };
-    let smaller = size_unopened(mirror).map_or(bytes, |mirror| mirror.min(bytes));
-    Some(smaller.saturating_sub(PairLabel::DATA_START_BYTES))
+    if ssd.pairs.is_empty() {
+        return size_unopened(&ssd.path);
+    }
+    let of_pair = |pair: &[PathBuf; 2]| {
+        let smaller = pair.iter().filter_map(|path| size_unopened(path)).min()?;
+        Some(smaller.saturating_sub(PairLabel::DATA_START_BYTES))
+    };
+    ssd.pairs.iter().map(of_pair).sum()
 }
 
 fn blocks_of(share: Quota) -> u64 {

@@ -13,7 +13,7 @@ use crate::guard::guarded;
 use crate::host::ANSWER_LIMIT;
 use crate::memory::check_next_start;
 use crate::messages::{LiveKeys, ToShard};
-use crate::pair::PairView;
+use crate::pair::{PairView, ServedPairs};
 use crate::status::Status;
 
 impl Control {
@@ -61,8 +61,8 @@ impl Control {
 
     /// The cache SSDs, and how they stand; none without.
     fn devices(&self) -> Option<PairView> {
-        let pair = self.host.pair.as_ref().map(|pair| pair.view());
-        pair.or_else(|| {
+        let pairs = self.host.pairs.as_ref().map(ServedPairs::view);
+        pairs.or_else(|| {
             Some(PairView::single(&self.host.cache.as_ref()?.uuid, &self.config.ssd.as_ref()?.path))
         })
     }

@@ -11,7 +11,7 @@ use lode_nbd::ExportInfo;
 use lode_types::BlockSize;
 use tracing::info;
 
-use crate::config::{Address, Config, Listen};
+use crate::config::{Address, Config, Listen, SsdConfig};
 use crate::control::{Control, EndOfService, Endpoint, Signals};
 use crate::danger::warn_of;
 use crate::division::Divided;
@@ -64,9 +64,9 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
             (run.served, run.keeps_records_of) = (true, keeps_records_of);
         })?;
     }
-    let (parts, pair) = (Arc::clone(&control.parts), control.host.pair.clone());
+    let (parts, pairs) = (Arc::clone(&control.parts), control.host.pairs.clone());
     let EndOfService { tags, disks, outcome } = control.run();
-    pair.iter().for_each(|pair| pair.close());
+    pairs.iter().flat_map(|pairs| &pairs.pairs).for_each(|pair| pair.close());
     parts.claims.end(&disks);
     outcome?;
     // Everything is saved. First what says so: whoever finds these files without it takes them for the only ones.
@@ -78,21 +78,26 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// Recovers what the SSD holds. When one of a pair fails on the way it is dropped, and everything is looked for again on the other
-/// one: what was found on the one that failed is believed no more.
-fn recover(config: &Config, start: Start<'_>) -> Result<Recovered, ServerError> {
-    let before = start.pair_generation();
-    let error = match start.recover() {
-        Ok(recovered) => return Ok(recovered),
-        Err(error) if before.is_none() => return Err(error),
-        Err(error) => error,
-    };
-    match Start::plan(config) {
-        Ok(start) if start.pair_generation() > before => {
-            tracing::warn!("The start begins again without the SSD of the pair that failed: {error}");
-            start.recover()
+/// Recovers what the SSD holds. When one of a pair fails on the way it is dropped, and everything is looked for again without it:
+/// what was found on the one that failed is believed no more.
+fn recover<'c>(config: &'c Config, mut start: Start<'c>) -> Result<Recovered, ServerError> {
+    loop {
+        let before = start.pair_generations();
+        let error = match start.recover() {
+            Ok(recovered) => return Ok(recovered),
+            Err(error) if before.is_empty() => return Err(error),
+            Err(error) => error,
+        };
+        let has_dropped = |start: &Start<'_>| {
+            start.pair_generations().iter().zip(&before).any(|(now, before)| now > before)
+        };
+        match Start::plan(config) {
+            Ok(again) if has_dropped(&again) => {
+                tracing::warn!("The start begins again without the SSD of the pair that failed: {error}");
+                start = again;
+            }
+            _ => return Err(error),
         }
-        _ => Err(error),
     }
 }
 
@@ -115,7 +120,8 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
     let served = served_vms(&recovered.vms);
     let events = Events::default();
     let sharing = begin_sharing(config, &recovered, &events);
-    recovered.pair.iter().for_each(|pair| pair.connect(events.clone()));
+    let pairs = recovered.pairs.iter().flat_map(|pairs| &pairs.pairs);
+    pairs.for_each(|pair| pair.connect(events.clone()));
     let read_ssd_view = recovered.read_ssd.as_ref().map(|read_ssd| view_read_ssd(&read_ssd.label));
     let engines = recovered.vms.iter().map(|vm| vm.engine.config()).enumerate();
     let read_ssd = recovered.read_ssd.map(|read_ssd| ReadSsdParts::new(read_ssd, engines));
@@ -131,7 +137,7 @@ fn control(config: &Config, recovered: Recovered, sockets: Sockets) -> Result<Co
         last_end: recovered.last_end,
         cache: recovered.superblock.as_ref().map(|superblock| view(superblock, config)),
         read_ssd: read_ssd_view,
-        pair: recovered.pair,
+        pairs: recovered.pairs,
         start: now,
         shards: shards.iter().map(ShardThread::messenger).collect(),
         sharing: sharing.view(),
@@ -244,13 +250,18 @@ fn view_read_ssd(label: &ReadSsdLabel) -> ReadSsdView {
     ReadSsdView { uuid: label.id.to_string(), device_bytes: label.device_bytes }
 }
 
+/// What may be written to the cache in all: each SSD of one of several pairs takes its part of that.
+fn rated_write_bytes(ssd: &SsdConfig) -> Option<u64> {
+    ssd.rated_write_bytes.map(|bytes| bytes.saturating_mul(ssd.pairs.len().max(1) as u64))
+}
+
 fn view(superblock: &Superblock, config: &Config) -> CacheView {
     CacheView {
         uuid: superblock.cache.to_string(),
         epoch: superblock.epoch,
         device_bytes: superblock.device_bytes,
         block_bytes: superblock.block.bytes(),
-        rated_write_bytes: config.ssd.as_ref().and_then(|ssd| ssd.rated_write_bytes),
+        rated_write_bytes: config.ssd.as_ref().and_then(rated_write_bytes),
         pair: None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lode_format::{Superblock, VolumeTag};
 use lode_media::{MediaFile, OpenOptions};
-use lode_store::pair::{Stripes, probe_pair};
+use lode_store::pair::{MEMBERS, Pair, PairArray, probe_pair};
 use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec, probe_read_ssd};
 use tracing::{info, warn};
 
@@ -16,7 +16,7 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::open_patiently;
 use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
-use crate::pair::{CacheDevice, MemberDisks, PairFiles, ServedPair, ServedPairs, find_pair};
+use crate::pair::{CacheDevice, CachePairs, MemberDisks, PairFiles, ServedPair, ServedPairs, find_pairs};
 use crate::records::Records;
 use crate::shared::{Disks, DisksOf};
 use crate::sidecar::claims::give_up;
@@ -26,7 +26,7 @@ use crate::sync_device::FileDevice;
 /// What a cache is on, open.
 pub(crate) enum SsdFiles {
     One(MediaFile),
-    Pair(Box<PairFiles>),
+    Pairs(CachePairs),
 }
 
 /// What a cache is served from.
@@ -37,11 +37,11 @@ pub(crate) enum SsdMedia {
 }
 
 impl SsdMedia {
-    /// The pair, if it is one.
-    pub(crate) fn pair(&self) -> Option<Arc<ServedPair>> {
+    /// The pairs, if it is on any.
+    pub(crate) fn pairs(&self) -> Option<ServedPairs> {
         match self {
             SsdMedia::One(_) => None,
-            SsdMedia::Pairs(pairs) => pairs.pairs.first().cloned(),
+            SsdMedia::Pairs(pairs) => Some(pairs.clone()),
         }
     }
 }
@@ -51,7 +51,7 @@ impl SsdFiles {
     pub(crate) fn device(&self) -> CacheDevice {
         match self {
             SsdFiles::One(file) => CacheDevice::One(FileDevice(file.clone())),
-            SsdFiles::Pair(files) => CacheDevice::Pair(Box::new(files.device())),
+            SsdFiles::Pairs(files) => CacheDevice::Pairs(files.device()),
         }
     }
 
@@ -59,27 +59,33 @@ impl SsdFiles {
     pub(crate) fn path(&self) -> &Path {
         match self {
             SsdFiles::One(file) => file.path(),
-            SsdFiles::Pair(files) => files.first_path(),
+            SsdFiles::Pairs(files) => files.pairs[0].first_path(),
         }
     }
 
-    /// The generation of its labels, if it is a pair.
-    pub(crate) fn pair_generation(&self) -> Option<u64> {
+    /// The generations of the labels of each pair; none where it is on one SSD.
+    pub(crate) fn pair_generations(&self) -> Vec<u64> {
+        self.pairs().iter().map(|pair| pair.pair.generation).collect()
+    }
+
+    fn pairs(&self) -> &[PairFiles] {
         match self {
-            SsdFiles::One(_) => None,
-            SsdFiles::Pair(files) => Some(files.pair.generation),
+            SsdFiles::One(_) => &[],
+            SsdFiles::Pairs(files) => &files.pairs,
         }
     }
 
     fn is_direct(&self) -> bool {
         match self {
             SsdFiles::One(file) => file.is_direct(),
-            SsdFiles::Pair(files) => files.files.iter().flatten().all(MediaFile::is_direct),
+            SsdFiles::Pairs(files) => {
+                files.pairs.iter().flat_map(|pair| pair.files.iter().flatten()).all(MediaFile::is_direct)
+            }
         }
     }
 }
 
-/// A cache SSD, or a pair of them, that is the right one, and has not been changed yet.
+/// A cache SSD, or pairs of them, that is the right one, and has not been changed yet.
 pub(crate) struct FoundSsd<'c> {
     pub files: SsdFiles,
     pub view: StoreView,
@@ -251,9 +257,9 @@ impl<'c> FoundSsd<'c> {
         // Before the first write: should its flush fail, the next start knows that not all need be durable.
         state.update(ssd, view.superblock(), Known { renaming: renaming.clone(), ..known.clone() })?;
         let mut device = files.device();
-        if begin_pair(&files, &mut device)? {
+        if begin_pairs(&files, &mut device)? {
             // Before anything is written that the other one lacks.
-            known.pair_generation = pair_generation(&device);
+            known.pair_generations = pair_generations(&device);
             state.update(ssd, view.superblock(), Known { renaming, ..known.clone() })?;
         }
         let mut store = Store::begin(&mut device, view).map_err(fault)?;
@@ -271,7 +277,7 @@ impl<'c> FoundSsd<'c> {
             Size(superblock.block.bytes()),
             if files.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
         );
-        let (media, disks) = serve_from(files, &device, state, disks, ssd)?;
+        let (media, disks) = serve_from(files, &device, &state, disks, ssd)?;
         Ok(OpenSsd { media, disks, store, records, device })
     }
 
@@ -333,24 +339,26 @@ impl<'c> FoundSsd<'c> {
 
     /// Before anything is written to a pair: that one is missing is said by the other one, and remembered.
     fn begin_writing(&mut self, device: &mut CacheDevice) -> Result<(), ServerError> {
-        if begin_pair(&self.files, device)? {
-            self.known.pair_generation = pair_generation(device);
-            if let Some(generation) = self.known.pair_generation {
-                StateFile::of(self.config).note_pair(generation)?;
+        if begin_pairs(&self.files, device)? {
+            self.known.pair_generations = pair_generations(device);
+            let state = StateFile::of(self.config);
+            for (number, generation) in self.known.pair_generations.iter().enumerate() {
+                generation.map_or(Ok(()), |generation| state.note_pair(number, generation))?;
             }
         }
         Ok(())
     }
 }
 
-/// Opens the cache SSD that a configuration names, or the pair of them.
+/// Opens the cache SSD that a configuration names, or the pairs of them.
 fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), ServerError> {
     let path = ssd.path.display();
-    if let Some(mirror) = &ssd.mirror {
-        let known = |pair: &str| StateFile::of(config).pair_generation(pair);
-        let files = SsdFiles::Pair(Box::new(find_pair([&ssd.path, mirror], ssd.timeout, known)?));
-        let superblock =
-            Store::probe(&mut files.device()).map_err(|error| ServerError::store(path, error))?;
+    if !ssd.pairs.is_empty() {
+        let known = |cache: &str, number| StateFile::of(config).pair_generation(cache, number);
+        let pairs = find_pairs(&ssd.pairs, ssd.timeout, known)?;
+        let fault = |error| ServerError::store(&path, error);
+        let files = SsdFiles::Pairs(CachePairs::new(pairs).map_err(fault)?);
+        let superblock = Store::probe(&mut files.device()).map_err(fault)?;
         return Ok((files, superblock));
     }
     let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
@@ -361,11 +369,19 @@ fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), 
             return ServerError::store(&path, error);
         }
         if let Ok(label) = probe_pair(&mut FileDevice(&file)) {
-            let text = format!(
-                "{path} is one SSD of pair {}, and the configuration names no other one: add `mirror` to [ssd], with the path of the \
-                 other SSD",
-                label.pair
-            );
+            let text = match label.pairs {
+                1 => format!(
+                    "{path} is one SSD of pair {}, and the configuration names no other one: add `mirror` to [ssd], with the path of \
+                     the other SSD",
+                    label.pair
+                ),
+                pairs => format!(
+                    "{path} is an SSD of pair {} of {pairs} of cache {}, and the configuration names no other one: name the SSDs of all \
+                     pairs in `pairs` of [ssd]",
+                    label.number + 1,
+                    label.pair
+                ),
+            };
             return ServerError::new(ServerErrorKind::Identity, text);
         }
         let what = match probe_read_ssd(&mut FileDevice(&file)) {
@@ -381,35 +397,42 @@ fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), 
 
 /// The paths of a cache SSD, for people.
 fn shown_paths(ssd: &SsdConfig) -> String {
-    let mirror = ssd.mirror.as_ref().map(|mirror| format!(" and {}", mirror.display()));
-    format!("{}{}", ssd.path.display(), mirror.unwrap_or_default())
+    let paths: Vec<_> = ssd.paths().map(|path| path.display().to_string()).collect();
+    match &paths[..] {
+        [one, other] => format!("{one} and {other}"),
+        paths => paths.join(", "),
+    }
 }
 
-/// What has to be before anything is written to a pair, if it is one. Says whether its labels may be newer since.
-fn begin_pair(files: &SsdFiles, device: &mut CacheDevice) -> Result<bool, ServerError> {
-    let (SsdFiles::Pair(files), CacheDevice::Pair(pair)) = (files, device) else { return Ok(false) };
-    for (path, why) in files.paths.iter().zip(&files.left_out) {
-        if let Some(why) = why {
-            warn!(
-                "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` resilvers it, or \
-                 another one in its place, while guests are served",
-                path.display()
-            );
+/// What has to be before anything is written to pairs, if it is on any. Says whether their labels may be newer since.
+fn begin_pairs(files: &SsdFiles, device: &mut CacheDevice) -> Result<bool, ServerError> {
+    let (SsdFiles::Pairs(files), CacheDevice::Pairs(array)) = (files, device) else { return Ok(false) };
+    for pair in &files.pairs {
+        for (path, why) in pair.paths.iter().zip(&pair.left_out) {
+            if let Some(why) = why {
+                warn!(
+                    "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` resilvers \
+                     it, or another one in its place, while guests are served",
+                    path.display()
+                );
+            }
         }
     }
-    let before = pair.pair().in_sync;
-    pair.begin(&files.labels).map_err(|error| ServerError::store(files.first_path().display(), error))?;
-    if pair.pair().in_sync != before {
+    let in_sync = |array: &PairArray<_>| array.pairs().map(|pair| pair.in_sync).collect::<Vec<_>>();
+    let before = in_sync(array);
+    let labels: Vec<_> = files.pairs.iter().map(|pair| pair.labels).collect();
+    array.begin(&labels).map_err(|error| ServerError::store(files.pairs[0].first_path().display(), error))?;
+    if in_sync(array) != before {
         let text = "An SSD of the pair failed when it was to say what it is; start again";
         return Err(ServerError::new(ServerErrorKind::Media, text));
     }
     Ok(true)
 }
 
-fn pair_generation(device: &CacheDevice) -> Option<u64> {
+fn pair_generations(device: &CacheDevice) -> Vec<Option<u64>> {
     match device {
-        CacheDevice::One(_) => None,
-        CacheDevice::Pair(pair) => Some(pair.pair().generation),
+        CacheDevice::One(_) => Vec::new(),
+        CacheDevice::Pairs(array) => array.pairs().map(|pair| Some(pair.generation)).collect(),
     }
 }
 
@@ -417,28 +440,31 @@ fn pair_generation(device: &CacheDevice) -> Option<u64> {
 fn serve_from(
     files: SsdFiles,
     device: &CacheDevice,
-    state: StateFile,
+    state: &StateFile,
     of_daemon: &mut Disks,
     ssd: &SsdConfig,
 ) -> Result<(SsdMedia, DisksOf), ServerError> {
     match (files, device) {
-        (SsdFiles::Pair(files), CacheDevice::Pair(device)) => {
-            let mut members = [None, None];
-            for (member, disks) in members.iter_mut().enumerate().filter(|(member, _)| files.is_used(*member))
-            {
-                *disks = Some(of_daemon.under_path(&files.paths[member])?);
-            }
-            let of_pair = of_daemon.under_nothing();
-            let member_disks = MemberDisks { pair: of_pair.clone(), members };
-            let pair = ServedPair::new(*files, *device.pair(), member_disks, state, ssd.resilver_rate_bytes);
-            let stripes = Arc::new(Stripes::one(device.pair().pair_bytes));
-            Ok((SsdMedia::Pairs(ServedPairs { pairs: vec![Arc::new(pair)], stripes }), of_pair))
+        (SsdFiles::Pairs(CachePairs { pairs, stripes }), CacheDevice::Pairs(array)) => {
+            let of_pairs = of_daemon.under_nothing();
+            let serve = |(files, pair): (PairFiles, &Pair)| {
+                let mut members = [None, None];
+                for member in (0..MEMBERS).filter(|&member| files.is_used(member)) {
+                    members[member] = Some(of_daemon.under_path(&files.paths[member])?);
+                }
+                let disks = MemberDisks { pair: of_pairs.clone(), members };
+                let pair = ServedPair::new(files, *pair, disks, state.clone(), ssd.resilver_rate_bytes);
+                Ok(Arc::new(pair))
+            };
+            let pairs =
+                pairs.into_iter().zip(array.pairs()).map(serve).collect::<Result<_, ServerError>>()?;
+            Ok((SsdMedia::Pairs(ServedPairs { pairs, stripes }), of_pairs))
         }
         (SsdFiles::One(file), _) => {
             let disks = of_daemon.under_path(file.path())?;
             Ok((SsdMedia::One(file), disks))
         }
-        (SsdFiles::Pair(_), CacheDevice::One(_)) => unreachable!("files are opened as what they are"),
+        (SsdFiles::Pairs(_), CacheDevice::One(_)) => unreachable!("files are opened as what they are"),
     }
 }
 

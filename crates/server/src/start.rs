@@ -2,7 +2,6 @@
 //! all of it has succeeded.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::time::Instant;
 
 use lode_engine::{Engine, EngineConfig, OrderedConfig};
@@ -23,7 +22,7 @@ use crate::identity::LastEnd;
 use crate::live_scheme::LiveScheme;
 use crate::memory::check_memory;
 use crate::messages::LiveKeys;
-use crate::pair::ServedPair;
+use crate::pair::ServedPairs;
 use crate::read_ssd::ReadSsd;
 use crate::records::{Records, records_bytes};
 use crate::redo::{self, OpenRedo};
@@ -331,9 +330,9 @@ impl<'c> Start<'c> {
         self.plans.iter().map(|plan| plan.export.clone()).collect()
     }
 
-    /// The generation of the labels of the pair of SSDs, if it is one.
-    pub(crate) fn pair_generation(&self) -> Option<u64> {
-        self.ssd.as_ref()?.files.pair_generation()
+    /// The generations of the labels of each pair of SSDs; none where the cache is on no pair.
+    pub(crate) fn pair_generations(&self) -> Vec<u64> {
+        self.ssd.as_ref().map_or_else(Vec::new, |ssd| ssd.files.pair_generations())
     }
 
     /// Begins a new run of the cache and recovers what it holds. Returns the identities of the SSDs as well.
@@ -386,7 +385,7 @@ impl<'c> Start<'c> {
             last_end,
             records: ssd.as_ref().map(|ssd| ssd.records.clone()),
             superblock: ssd.as_ref().map(|ssd| *ssd.store.superblock()),
-            pair: ssd.as_ref().and_then(|ssd| ssd.media.pair()),
+            pairs: ssd.as_ref().and_then(|ssd| ssd.media.pairs()),
             divided: Divided::of(frames, divides, &vms, ssd),
             disks,
             expendable,
@@ -417,8 +416,8 @@ pub(crate) struct Recovered {
     /// Volumes that nobody serves, and that hold nothing which their backing disks do not have.
     pub expendable: Vec<String>,
     pub superblock: Option<Superblock>,
-    /// The pair of SSDs, if it is one.
-    pub pair: Option<Arc<ServedPair>>,
+    /// The pairs of SSDs that the cache is on, if it is on any.
+    pub pairs: Option<ServedPairs>,
     /// Frames and extents, and where they go.
     pub divided: Divided,
     /// Memory for tables of all VMs.
@@ -515,7 +514,7 @@ pub(crate) fn engine_config(
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
     config.ordered = vm.write_back.ordered(block.bytes()).filter(|_| vm.is_ordered());
     config.scrub_ticks = vm.scrub.ticks();
-    config.ssd_is_pair = host.ssd.as_ref().is_some_and(|ssd| ssd.mirror.is_some());
+    config.ssd_is_pair = host.ssd.as_ref().is_some_and(|ssd| !ssd.pairs.is_empty());
     config.host_budget = first_budget(host, vm, block);
     Ok(config)
 }

@@ -1,6 +1,6 @@
 //! What the configuration file takes, and how it says no.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lode_media::DriverChoice;
 use lode_policy::OfSized;
@@ -287,11 +287,12 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
     let of = |keys: &str| parse(&HOST.replacen(ssd, &format!("{ssd}{keys}\n"), 1));
     let pair =
         of("mirror = \"/dev/nvme1n1\"\ntimeout = \"3s\"\nresilver_rate = \"1MiB\"").unwrap().ssd.unwrap();
-    assert_eq!((pair.mirror.as_deref(), pair.timeout.as_secs()), (Some(Path::new("/dev/nvme1n1")), 3));
+    assert_eq!(pair.pairs, [["/dev/nvme0n1", "/dev/nvme1n1"].map(PathBuf::from)]);
+    assert_eq!(pair.timeout.as_secs(), 3);
     assert_eq!(pair.resilver_rate_bytes, 1 << 20);
     let usual = of("mirror = \"/dev/nvme1n1\"").unwrap().ssd.unwrap();
     assert_eq!((usual.timeout.as_secs(), usual.resilver_rate_bytes), (10, 200 << 20));
-    assert!(of("").unwrap().ssd.unwrap().mirror.is_none());
+    assert!(of("").unwrap().ssd.unwrap().pairs.is_empty());
     let rated = |keys: &str| of(keys).unwrap().ssd.unwrap().rated_write_bytes;
     assert_eq!(rated("written_tb = 1200"), Some(1_200_000_000_000_000));
     assert_eq!((rated("written_tb = 0.5"), rated("")), (Some(500_000_000_000), None));
@@ -316,6 +317,38 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
     assert!(parse(&text).expect_err("a read SSD has none").contains("are of [ssd]"));
     let text = TWO_SSDS.replacen("[read_ssd]\n", "[read_ssd]\nwritten_tb = 300\n", 1);
     assert!(parse(&text).expect_err("nothing is held to it").contains("'written_tb' is of [ssd]"));
+}
+
+#[test]
+fn several_pairs_arrive_or_are_refused() {
+    let ssd = "path = \"/dev/nvme0n1\"\n";
+    let of = |keys: &str| parse(&HOST.replacen(ssd, &format!("{keys}\n"), 1));
+    let pairs = "pairs = [[\"/dev/a\", \"/dev/b\"], [\"/dev/c\", \"/dev/d\"]]";
+    let config = of(&format!("{pairs} # four\ntimeout = \"3s\"")).unwrap();
+    let found = config.ssd.as_ref().unwrap();
+    assert_eq!(found.pairs, [["/dev/a", "/dev/b"], ["/dev/c", "/dev/d"]].map(|pair| pair.map(PathBuf::from)));
+    assert_eq!((found.path.as_path(), found.paths().count()), (Path::new("/dev/a"), 4));
+    // Another device in the place of one of them.
+    let other = config.with_ssd(Path::new("/dev/c"), Path::new("/dev/e")).unwrap();
+    let named: Vec<_> = other.ssd.unwrap().paths().map(|path| path.display().to_string()).collect();
+    assert_eq!(named, ["/dev/a", "/dev/b", "/dev/e", "/dev/d"]);
+    assert!(config.with_ssd(Path::new("/dev/x"), Path::new("/dev/e")).is_err());
+    for (keys, word) in [
+        (&*format!("{pairs}\n{ssd}"), "take 'path' and 'mirror' out"),
+        (&format!("{pairs}\nmirror = \"/dev/e\""), "take 'path' and 'mirror' out"),
+        ("pairs = []", "two pairs or more"),
+        ("pairs = [[\"/dev/a\", \"/dev/b\"]]", "with 'path' and 'mirror'"),
+        ("pairs = [[\"/dev/a\", \"/dev/b\"], [\"/dev/c\"]]", "two paths for each pair"),
+        ("pairs = [[\"/dev/a\", \"/dev/b\"], [\"/dev/c\", \"/dev/a\"]]", "names /dev/a twice"),
+        (&format!("pairs = [{}]", "[\"/dev/a\", \"/dev/b\"],".repeat(65)), "has 65 pairs"),
+        ("mirror = \"/dev/b\"", "'path' is missing"),
+        ("", "'path' is missing"),
+    ] {
+        let error = of(keys).expect_err(keys);
+        assert!(error.contains(word), "{keys}: {error}");
+    }
+    let text = TWO_SSDS.replacen("[read_ssd]\n", &format!("[read_ssd]\n{pairs}\n"), 1);
+    assert!(parse(&text).expect_err("a read SSD has none").contains("are of [ssd]"));
 }
 
 const HOST: &str = r#"

@@ -50,6 +50,10 @@ struct Add {
     /// Lose whatever it holds.
     #[arg(long)]
     force: bool,
+
+    /// Where several pairs lack an SSD, the one that it is for, as `lode device list` numbers them.
+    #[arg(long, value_name = "N")]
+    pair: Option<usize>,
 }
 
 /// Take an SSD out of the pair, and resilver another one in its place.
@@ -118,11 +122,11 @@ impl DeviceCommand {
                 },
                 lode_server::members,
             ),
-            Action::Add(Add { target, device, force }) => {
+            Action::Add(Add { target, device, force, pair }) => {
                 let device = &absolute(device)?;
                 target.ask(
-                    |control| lode_server::add_device(control, device, *force),
-                    |config| lode_server::add_member(config, device, *force),
+                    |control| lode_server::add_device(control, device, *force, *pair),
+                    |config| lode_server::add_member(config, device, *force, *pair),
                 )
             }
             Action::Replace(Replace { target, device, by, force }) => {
@@ -155,9 +159,17 @@ fn text(view: &PairView, is_served: bool) -> String {
     }
     let served = if is_served { "served now" } else { "not served now" };
     let mut text = format!("Cache {uuid}, {served}\n\n");
-    let mut table = table(&["SSD", "state", "has everything"], 2);
+    let has_pairs = ssds.iter().any(|ssd| ssd.pair.is_some());
+    let columns: &[&str] = if has_pairs {
+        &["pair", "SSD", "state", "has everything"]
+    } else {
+        &["SSD", "state", "has everything"]
+    };
+    let mut table = table(columns, columns.len() - 1);
     for ssd in ssds {
-        table.add_row([ssd.path.display().to_string(), state(ssd.state).to_owned(), progress(ssd)]);
+        let number = ssd.pair.filter(|_| has_pairs).map(|number| number.to_string());
+        let row = [ssd.path.display().to_string(), state(ssd.state).to_owned(), progress(ssd)];
+        table.add_row(number.into_iter().chain(row));
     }
     let _ = writeln!(text, "{table}\n");
     for MemberView { path, why, .. } in ssds {
@@ -174,10 +186,11 @@ fn text(view: &PairView, is_served: bool) -> String {
     text
 }
 
-/// What is not as it should be with a pair of SSDs.
+/// What is not as it should be with pairs of SSDs.
 pub fn lines(pair: &PairView) -> String {
     let line = |ssd: &MemberView| {
         let path = ssd.path.display();
+        let of_pair = ssd.pair.map_or("the pair".to_owned(), |number| format!("pair {number}"));
         match ssd.state {
             MemberState::Single | MemberState::InSync => None,
             MemberState::Resilvering => Some(format!(
@@ -185,7 +198,7 @@ pub fn lines(pair: &PairView) -> String {
             )),
             MemberState::OutOfSync => {
                 let why = ssd.why.as_deref().unwrap_or("see the log");
-                Some(format!("SSD {path} is out of the pair: {why}; what is dirty is on one SSD\n"))
+                Some(format!("SSD {path} is out of {of_pair}: {why}; what is dirty is on one SSD\n"))
             }
         }
     };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_server::{
-    FormatOptions, FormatPlan, format, format_pair, format_read_ssd, plan_format, plan_pair, plan_read_ssd,
+    FormatOptions, FormatPlan, format, format_pairs, format_read_ssd, plan_format, plan_pairs, plan_read_ssd,
 };
 use lode_types::BlockSize;
 use serde::Serialize;
@@ -19,7 +19,7 @@ const USUAL_DISK_BLOCKS: u64 = 1 << 30;
 /// Make a device or file into an empty cache SSD, and print its identity.
 #[derive(Args)]
 #[command(
-    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format /dev/nvme1n1 --dry-run\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1\n         lode format --read-ssd /dev/nvme2n1"
+    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format /dev/nvme1n1 --dry-run\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1 --pair /dev/nvme3n1 /dev/nvme4n1\n         lode format --read-ssd /dev/nvme2n1"
 )]
 pub struct FormatCommand {
     /// The device or file.
@@ -28,6 +28,10 @@ pub struct FormatCommand {
     /// Make a pair with this device or file: two SSDs that hold the same, so that the loss of either loses nothing.
     #[arg(long, value_name = "DEVICE", conflicts_with = "read_ssd")]
     mirror: Option<PathBuf>,
+
+    /// Have the cache on one more pair, of these two devices or files: its size is that of all pairs together. May be given several times.
+    #[arg(long, value_names = ["DEVICE", "DEVICE"], num_args = 2, requires = "mirror")]
+    pair: Vec<PathBuf>,
 
     /// Size of a cache block.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_size)]
@@ -41,7 +45,7 @@ pub struct FormatCommand {
     #[arg(long, conflicts_with_all = ["block", "extent"])]
     read_ssd: bool,
 
-    /// Lose whatever the device holds, and the other one of a pair.
+    /// Lose whatever the device holds, and the other ones of pairs.
     #[arg(long)]
     force: bool,
 
@@ -49,7 +53,7 @@ pub struct FormatCommand {
     #[arg(long)]
     dry_run: bool,
 
-    /// Create a file of this size if it does not exist; of a pair each of the two.
+    /// Create a file of this size if it does not exist; of pairs each of the two.
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     create: Option<u64>,
 
@@ -62,6 +66,7 @@ pub struct FormatCommand {
 struct Formatted<'a> {
     device: &'a Path,
     mirror: Option<&'a Path>,
+    pairs: Option<Vec<[&'a Path; 2]>>,
     kind: &'static str,
     uuid: Option<String>,
     device_bytes: u64,
@@ -96,23 +101,23 @@ impl FormatCommand {
             force: self.force,
             create_bytes: self.create,
         };
-        let pair = self.mirror.as_ref().map(|mirror| [&*self.device, mirror]);
+        let pairs = self.pairs();
         if self.dry_run {
-            let plan = match pair {
-                Some(pair) => plan_pair(pair, &options)?,
-                None => plan_format(&self.device, &options)?,
+            let plan = match &pairs[..] {
+                [] => plan_format(&self.device, &options)?,
+                pairs => plan_pairs(pairs, &options)?,
             };
             let text = || {
                 self.nothing_written(plan.creates, plan.device_bytes, &plan.writes) + &division_text(&plan)
             };
             return self.json.write(&self.planned(&plan), text);
         }
-        let (superblock, device_bytes) = match pair {
-            Some(pair) => format_pair(pair, &options)?,
-            None => {
+        let (superblock, device_bytes) = match &pairs[..] {
+            [] => {
                 let superblock = format(&self.device, &options)?;
                 (superblock, superblock.device_bytes)
             }
+            pairs => format_pairs(pairs, &options)?,
         };
         let formatted = Formatted {
             extent_bytes: Some(superblock.extent_bytes),
@@ -132,20 +137,37 @@ impl FormatCommand {
         self.json.write(&formatted, text)
     }
 
-    fn kind(&self) -> &'static str {
-        if self.mirror.is_some() { "pair" } else { "cache" }
+    /// The pairs that are to be made; none where it is one device.
+    fn pairs(&self) -> Vec<[&Path; 2]> {
+        let first = self.mirror.as_ref().map(|mirror| [&*self.device, &**mirror]);
+        // Each time that it is given, two.
+        let others = self.pair.chunks_exact(2).map(|pair| [&*pair[0], &*pair[1]]);
+        first.into_iter().chain(others).collect()
     }
 
-    /// The device, or the two, for people.
+    fn kind(&self) -> &'static str {
+        match self.pairs().len() {
+            0 => "cache",
+            1 => "pair",
+            _ => "pairs",
+        }
+    }
+
+    /// The device, or those of pairs, for people.
     fn shown(&self) -> String {
-        let mirror = self.mirror.as_ref().map(|mirror| format!(" and {}", mirror.display()));
-        format!("{}{}", self.device.display(), mirror.unwrap_or_default())
+        let pairs: Vec<_> = self
+            .pairs()
+            .iter()
+            .map(|[one, other]| format!("{} and {}", one.display(), other.display()))
+            .collect();
+        if pairs.is_empty() { self.device.display().to_string() } else { pairs.join(", ") }
     }
 
     fn formatted(&self, kind: &'static str, uuid: Option<String>, device_bytes: u64) -> Formatted<'_> {
         Formatted {
             device: &self.device,
             mirror: self.mirror.as_deref(),
+            pairs: Some(self.pairs()).filter(|pairs| pairs.len() > 1),
             kind,
             uuid,
             device_bytes,
@@ -181,6 +203,9 @@ impl FormatCommand {
         let (device, size) = (self.shown(), show_size(size_bytes));
         let what = if creates { "make the file, of" } else { "lose what is on it, of" };
         let mut text = format!("Nothing was written. Formatting {device} would {what} {size}, and write:\n");
+        if !self.pair.is_empty() {
+            text += "(to the SSDs of the first pair; to others their labels alone)\n";
+        }
         for (what, first, bytes) in writes {
             text += &format!("  {what}: {} from byte {first}\n", show_size(*bytes));
         }

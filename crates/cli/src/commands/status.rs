@@ -256,7 +256,11 @@ impl Status {
         let uptime = uptime(self.uptime_s);
         let cache = match &self.cache {
             Some(Cache { uuid, epoch, pair: None, .. }) => format!("SSD {uuid}, epoch {epoch}"),
-            Some(Cache { uuid, epoch, pair: Some(_), .. }) => format!("pair of SSDs {uuid}, epoch {epoch}"),
+            Some(Cache { uuid, epoch, pair: Some(pair), .. }) => {
+                let pairs = pair.ssds.iter().filter_map(|ssd| ssd.pair).max();
+                let pairs = pairs.map_or("pair of SSDs".to_owned(), |pairs| format!("{pairs} pairs of SSDs"));
+                format!("{pairs} {uuid}, epoch {epoch}")
+            }
             None => "without an SSD".to_owned(),
         };
         let read_ssd = self.read_ssd.as_ref();

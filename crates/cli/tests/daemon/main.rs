@@ -29,6 +29,7 @@ mod postgres;
 mod reconnecting;
 mod records;
 mod runs;
+mod several_pairs;
 mod steering;
 mod switching;
 mod tools;

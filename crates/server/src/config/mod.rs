@@ -115,18 +115,26 @@ pub const DEFAULT_RESILVER_BYTES: u64 = 200 << 20;
 /// The cache SSD, or the read SSD.
 #[derive(Clone, Debug)]
 pub struct SsdConfig {
-    /// The device or file.
+    /// The device or file; of several the first one that is named.
     pub path: PathBuf,
-    /// Of a pair of cache SSDs, the other one.
-    pub mirror: Option<PathBuf>,
+    /// The pairs that the cache is on; none where it is on one SSD.
+    pub pairs: Vec<[PathBuf; 2]>,
     /// How long one of a pair may take for a command before it is dropped; whole seconds.
     pub timeout: Duration,
     /// Bytes a second that a resilver copies to one of a pair.
     pub resilver_rate_bytes: u64,
-    /// Bytes that may be written to it in all, of a pair to each; none where no rating is named.
+    /// Bytes that may be written to it in all, of pairs to each SSD; none where no rating is named.
     pub rated_write_bytes: Option<u64>,
     /// The identity it must have.
     pub uuid: Option<CacheId>,
+}
+
+impl SsdConfig {
+    /// Every device or file of it.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        let one = self.pairs.is_empty().then_some(&self.path);
+        one.into_iter().chain(self.pairs.iter().flatten())
+    }
 }
 
 /// One VM's disk.

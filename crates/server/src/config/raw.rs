@@ -50,7 +50,7 @@ struct RawConfig {
     #[serde(default)]
     io: RawIo,
     spin_us: Option<Spanned<u32>>,
-    ssd: Option<RawSsd>,
+    ssd: Option<Spanned<RawSsd>>,
     read_ssd: Option<Spanned<RawSsd>>,
     #[serde(default)]
     host: RawHost,
@@ -209,10 +209,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Config, Fault> {
         shards: check_shards(raw.shards)?,
         spin_limit: check_spin(raw.spin_us)?,
         ssd: raw.ssd.map(ssd::check).transpose()?,
-        read_ssd: raw
-            .read_ssd
-            .map(|ssd| ssd::check_no_pair(ssd.into_inner()).and_then(ssd::check))
-            .transpose()?,
+        read_ssd: raw.read_ssd.map(|ssd| ssd::check_no_pair(ssd).and_then(ssd::check)).transpose()?,
         limits,
         host,
         danger,

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use toml::{Table, Value as Known};
-use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, TableLike, Value};
 
 use super::edit::{name, no_vm, vms};
 
@@ -55,25 +55,35 @@ pub(super) fn renamed(text: &str, from: &str, to: &str) -> Result<String, String
 pub(super) fn with_ssd(text: &str, from: &Path, to: &Path) -> Result<String, String> {
     let mut document = parse(text)?;
     let ssd = document.get_mut("ssd").and_then(Item::as_table_like_mut);
-    let mut ssd = ssd.ok_or("The configuration has no [ssd] section")?;
-    let names = |ssd: &dyn TableLike, path: &Path| {
-        ["path", "mirror"].iter().any(|key| ssd.get(key).and_then(Item::as_str).map(Path::new) == Some(path))
-    };
-    if names(ssd, to) && !names(ssd, from) {
-        // As an attempt before has left it, which came to nothing later.
-        return Ok(document.to_string());
-    }
-    for key in ["path", "mirror"] {
-        let value = ssd.get_mut(key).and_then(Item::as_value_mut);
-        if let Some(value) = value.filter(|value| value.as_str().map(Path::new) == Some(from)) {
-            let decor = value.decor().clone();
-            *value = Value::from(to.to_str().ok_or("The path is not UTF-8")?);
-            *value.decor_mut() = decor;
+    let mut named = ssds(ssd.ok_or("The configuration has no [ssd] section")?);
+    let at = |path: &Path| named.iter().position(|value| value.as_str().map(Path::new) == Some(path));
+    let Some(from_at) = at(from) else {
+        if at(to).is_some() {
+            // As an attempt before has left it, which came to nothing later.
             return Ok(document.to_string());
         }
-        ssd = document.get_mut("ssd").and_then(Item::as_table_like_mut).expect("it is there");
+        return Err(format!("No key of [ssd] names {}", from.display()));
+    };
+    let value = named.swap_remove(from_at);
+    let decor = value.decor().clone();
+    *value = Value::from(to.to_str().ok_or("The path is not UTF-8")?);
+    *value.decor_mut() = decor;
+    Ok(document.to_string())
+}
+
+/// The values that name cache SSDs.
+fn ssds(ssd: &mut dyn TableLike) -> Vec<&mut Value> {
+    let mut named = Vec::new();
+    for (key, item) in ssd.iter_mut() {
+        match (key.get(), item) {
+            ("path" | "mirror", Item::Value(value)) => named.push(value),
+            ("pairs", Item::Value(Value::Array(pairs))) => {
+                named.extend(pairs.iter_mut().filter_map(Value::as_array_mut).flat_map(Array::iter_mut));
+            }
+            _ => {}
+        }
     }
-    Err(format!("Neither `ssd.path` nor `ssd.mirror` is {}", from.display()))
+    named
 }
 
 /// The text with a VM more at its end, which has these keys.

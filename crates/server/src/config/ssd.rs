@@ -1,9 +1,10 @@
 //! The sections of the SSDs. It must not open them.
 
-use std::ops::RangeInclusive;
+use std::collections::HashSet;
+use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 
-use lode_format::CacheId;
+use lode_format::{CacheId, PairLabel};
 use lode_hardware::RATED_TB_BYTES;
 use lode_types::BlockSize;
 use serde::Deserialize;
@@ -18,27 +19,32 @@ const RATED_TB: RangeInclusive<f64> = 0.001..=1e6;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table { path = \"/dev/nvme1n1\" }")]
 pub(super) struct RawSsd {
-    path: PathBuf,
+    path: Option<Spanned<PathBuf>>,
     mirror: Option<Spanned<PathBuf>>,
+    pairs: Option<Spanned<Vec<Vec<PathBuf>>>>,
     timeout: Option<Spanned<Period>>,
     resilver_rate: Option<Spanned<Size>>,
     written_tb: Option<Spanned<f64>>,
     uuid: Option<Spanned<String>>,
 }
 
-/// What the section says.
-pub(super) fn check(ssd: RawSsd) -> Result<SsdConfig, Fault> {
+/// The device, or the first one, and the pairs of devices, none of them where there is one device.
+type Devices = (PathBuf, Vec<[PathBuf; 2]>);
+
+/// What the section says. `at` is where it says so.
+pub(super) fn check(ssd: Spanned<RawSsd>) -> Result<SsdConfig, Fault> {
+    let (at, ssd) = (ssd.span(), ssd.into_inner());
     let parse = |text: Spanned<String>| {
         let wrong = "Key 'uuid' is not a cache's identity; `lode format` printed it";
         text.get_ref().parse::<CacheId>().map_err(|_| Fault::at(text.span(), wrong))
     };
-    if let Some(mirror) = ssd.mirror.as_ref().filter(|mirror| *mirror.get_ref() == ssd.path) {
-        let message = "Key 'mirror' is the same path as 'path'; a pair is two SSDs";
-        return Err(Fault::at(mirror.span(), message));
-    }
+    let (path, pairs) = match ssd.pairs {
+        None => devices(ssd.path, ssd.mirror, at)?,
+        Some(pairs) => devices_of_pairs(pairs, ssd.path.as_ref().or(ssd.mirror.as_ref()))?,
+    };
     let mut of_pair =
         [ssd.timeout.as_ref().map(Spanned::span), ssd.resilver_rate.as_ref().map(Spanned::span)].into_iter();
-    if let Some(span) = of_pair.find_map(|span| span).filter(|_| ssd.mirror.is_none()) {
+    if let Some(span) = of_pair.find_map(|span| span).filter(|_| pairs.is_empty()) {
         let message =
             "Keys 'timeout' and 'resilver_rate' are of a pair of SSDs; add 'mirror', or remove them";
         return Err(Fault::at(span, message));
@@ -62,8 +68,59 @@ pub(super) fn check(ssd: RawSsd) -> Result<SsdConfig, Fault> {
         Some(rate) => rate.into_inner().0,
     };
     let rated_write_bytes = ssd.written_tb.map(rated_bytes).transpose()?;
-    let (mirror, uuid) = (ssd.mirror.map(Spanned::into_inner), ssd.uuid.map(parse).transpose()?);
-    Ok(SsdConfig { path: ssd.path, mirror, timeout, resilver_rate_bytes, rated_write_bytes, uuid })
+    let uuid = ssd.uuid.map(parse).transpose()?;
+    Ok(SsdConfig { path, pairs, timeout, resilver_rate_bytes, rated_write_bytes, uuid })
+}
+
+/// Of one device, or one pair.
+fn devices(
+    path: Option<Spanned<PathBuf>>,
+    mirror: Option<Spanned<PathBuf>>,
+    at: Range<usize>,
+) -> Result<Devices, Fault> {
+    let Some(path) = path.map(Spanned::into_inner) else {
+        return Err(Fault::at(at, "Key 'path' is missing; add it"));
+    };
+    let Some(mirror) = mirror else { return Ok((path, Vec::new())) };
+    if *mirror.get_ref() == path {
+        let message = "Key 'mirror' is the same path as 'path'; a pair is two SSDs";
+        return Err(Fault::at(mirror.span(), message));
+    }
+    let pair = [path.clone(), mirror.into_inner()];
+    Ok((path, vec![pair]))
+}
+
+/// Of several pairs. `other` is a key that names a device beside them.
+fn devices_of_pairs(
+    pairs: Spanned<Vec<Vec<PathBuf>>>,
+    other: Option<&Spanned<PathBuf>>,
+) -> Result<Devices, Fault> {
+    if let Some(other) = other {
+        let message = "Key 'pairs' names all SSDs of the cache; take 'path' and 'mirror' out, or 'pairs' where there is one pair";
+        return Err(Fault::at(other.span(), message));
+    }
+    let span = pairs.span();
+    let two = |paths: Vec<PathBuf>| <[PathBuf; 2]>::try_from(paths);
+    let Ok(pairs) = pairs.into_inner().into_iter().map(two).collect::<Result<Vec<_>, _>>() else {
+        let message = "Key 'pairs' takes two paths for each pair, such as [[\"/dev/a\", \"/dev/b\"], [\"/dev/c\", \"/dev/d\"]]";
+        return Err(Fault::at(span, message));
+    };
+    if pairs.len() < 2 {
+        let message = "Key 'pairs' is of two pairs or more; name one pair with 'path' and 'mirror'";
+        return Err(Fault::at(span, message));
+    }
+    if pairs.len() > PairLabel::MOST_PAIRS {
+        let message =
+            format!("Key 'pairs' has {} pairs; a cache has {} at most", pairs.len(), PairLabel::MOST_PAIRS);
+        return Err(Fault::at(span, message));
+    }
+    let mut named = HashSet::new();
+    if let Some(twice) = pairs.iter().flatten().find(|path| !named.insert(*path)) {
+        let message =
+            format!("Key 'pairs' names {} twice; each pair is two SSDs of its own", twice.display());
+        return Err(Fault::at(span, message));
+    }
+    Ok((pairs[0][0].clone(), pairs))
 }
 
 /// A rating as vendors give it, in TB of 10^12 bytes.
@@ -81,20 +138,24 @@ fn rated_bytes(tb: Spanned<f64>) -> Result<u64, Fault> {
 }
 
 /// Refuses what only cache SSDs have.
-pub(super) fn check_no_pair(ssd: RawSsd) -> Result<RawSsd, Fault> {
-    if let Some(rated) = &ssd.written_tb {
+pub(super) fn check_no_pair(ssd: Spanned<RawSsd>) -> Result<Spanned<RawSsd>, Fault> {
+    let of_ssd = ssd.get_ref();
+    if let Some(rated) = &of_ssd.written_tb {
         return Err(Fault::at(
             rated.span(),
             "Key 'written_tb' is of [ssd]: what is written to a read SSD is not shown beside a rating",
         ));
     }
-    let mirror = ssd.mirror.as_ref().map(Spanned::span);
-    let of_pair =
-        mirror.or(ssd.timeout.as_ref().map(Spanned::span)).or(ssd.resilver_rate.as_ref().map(Spanned::span));
-    match of_pair {
+    let mut of_pairs = [
+        of_ssd.mirror.as_ref().map(Spanned::span),
+        of_ssd.pairs.as_ref().map(Spanned::span),
+        of_ssd.timeout.as_ref().map(Spanned::span),
+        of_ssd.resilver_rate.as_ref().map(Spanned::span),
+    ]
+    .into_iter();
+    match of_pairs.find_map(|span| span) {
         Some(span) => {
-            let message =
-                "Keys 'mirror', 'timeout' and 'resilver_rate' are of [ssd]: nothing is only on a read SSD";
+            let message = "Keys 'mirror', 'pairs', 'timeout' and 'resilver_rate' are of [ssd]: nothing is only on a read SSD";
             Err(Fault::at(span, message))
         }
         None => Ok(ssd),

@@ -47,8 +47,8 @@ impl Control {
             ControlRequest::DeviceRemove { path } => {
                 Ok(device_steps(DeviceChange::Remove { path: path.clone() }))
             }
-            ControlRequest::DeviceAdd { path, force } => {
-                Ok(device_steps(DeviceChange::Add { path: path.clone(), force: *force }))
+            ControlRequest::DeviceAdd { path, force, pair } => {
+                Ok(device_steps(DeviceChange::Add { path: path.clone(), force: *force, pair: *pair }))
             }
             ControlRequest::DeviceReplace { path, by, force } => {
                 let (path, by) = (path.clone(), by.clone());

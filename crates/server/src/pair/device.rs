@@ -1,7 +1,8 @@
-//! The cache SSD as starts see it, be it one or a pair. A member of a pair that does not answer is not waited for longer than the
+//! The cache SSD as starts see it, be it one or on pairs. A member of a pair that does not answer is not waited for longer than the
 //! configuration says: it is as good as gone. It must not know labels, or what is read and written.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use std::time::Duration;
 use lode_engine::command::MediaError;
 use lode_format::PairLabel;
 use lode_media::MediaFile;
-use lode_store::SyncDevice;
-use lode_store::pair::{MEMBERS, Pair, PairDevice};
+use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
+use lode_store::{StoreError, SyncDevice};
 
 use crate::sync_device::FileDevice;
 
@@ -50,10 +51,35 @@ impl PairFiles {
     }
 }
 
-/// The cache SSD, or the pair of them, as one device.
+/// The pairs that a cache is on.
+#[derive(Clone)]
+pub(crate) struct CachePairs {
+    /// In the order of their numbers.
+    pub pairs: Vec<PairFiles>,
+    /// Where the cache is on them.
+    pub stripes: Arc<Stripes>,
+}
+
+impl CachePairs {
+    /// Finds out how the cache is divided over its pairs.
+    ///
+    /// # Errors
+    /// As [`PairArray::new`].
+    pub(crate) fn new(pairs: Vec<PairFiles>) -> Result<CachePairs, StoreError> {
+        let array = PairArray::new(pairs.iter().map(PairFiles::device).collect())?;
+        Ok(CachePairs { stripes: Arc::clone(array.stripes()), pairs })
+    }
+
+    /// All of them as one device.
+    pub(crate) fn device(&self) -> PairArray<MemberDevice> {
+        PairArray::on(self.pairs.iter().map(PairFiles::device).collect(), Arc::clone(&self.stripes))
+    }
+}
+
+/// The cache SSD, or the pairs of them, as one device.
 pub(crate) enum CacheDevice {
     One(FileDevice<MediaFile>),
-    Pair(Box<PairDevice<MemberDevice>>),
+    Pairs(PairArray<MemberDevice>),
 }
 
 /// Calls a method of whichever it is.
@@ -61,7 +87,7 @@ macro_rules! either {
     ($any:expr, $device:ident => $call:expr) => {
         match $any {
             CacheDevice::One($device) => $call,
-            CacheDevice::Pair($device) => $call,
+            CacheDevice::Pairs($device) => $call,
         }
     };
 }

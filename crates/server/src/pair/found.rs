@@ -1,13 +1,13 @@
-//! What two paths are together: the pair that they belong to, or why they are not one, in words that name the device and what helps.
-//! It must not know what a pair holds.
+//! What the paths of a configuration are together: the pairs that they belong to, or why they are not those of one cache, in words that
+//! name the device and what helps. It must not know what a pair holds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use lode_format::PairLabel;
+use lode_format::{CacheId, PairLabel};
 use lode_media::{FaultKind, MediaFile, OpenOptions};
 use lode_store::pair::{MEMBERS, Pair, probe_pair};
-use lode_store::{Store, StoreErrorKind, probe_read_ssd};
+use lode_store::{Store, StoreError, StoreErrorKind, probe_read_ssd};
 
 use super::device::{MemberDevice, PairFiles};
 use crate::error::{ServerError, ServerErrorKind};
@@ -26,7 +26,7 @@ pub(super) enum FoundAtPath {
     Missing(String),
 }
 
-/// What two paths are together.
+/// Two paths that are a pair together.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Together {
     pub pair: Pair,
@@ -36,62 +36,70 @@ pub(super) struct Together {
     pub left_out: [Option<String>; MEMBERS],
 }
 
-/// Opens the SSDs of a pair. `known_generation` gives the generation that this host remembers of a pair, by its identity.
+/// A path, and what was found there.
+type Found<'a> = (&'a Path, &'a FoundAtPath);
+
+/// Opens the SSDs of the pairs of a cache. `known_generation` gives the generation that this host remembers of a pair, by the identity of
+/// its cache and its number. Gives them in the order of their numbers, whatever that of the paths is.
 ///
 /// # Errors
-/// [`ServerErrorKind::Identity`] when they are not a pair, or something is at a path where a member that has everything is to be.
-pub(crate) fn find_pair(
-    paths: [&Path; MEMBERS],
+/// [`ServerErrorKind::Identity`] when they are not the pairs of one cache, or something is at a path where a member that has everything
+/// is to be.
+pub(crate) fn find_pairs(
+    paths: &[[PathBuf; MEMBERS]],
     limit: Duration,
-    known_generation: impl Fn(&str) -> Result<Option<u64>, ServerError>,
-) -> Result<PairFiles, ServerError> {
+    known_generation: impl Fn(&str, usize) -> Result<Option<u64>, ServerError>,
+) -> Result<Vec<PairFiles>, ServerError> {
     find(paths, limit, known_generation, None)
 }
 
-/// The same, when the one at `gone` of the paths is to go, whatever is there.
+/// The same, when the one at the path `gone` is to go, whatever is there.
 ///
 /// # Errors
-/// As [`find_pair`].
-pub(super) fn find_pair_without(
-    paths: [&Path; MEMBERS],
+/// As [`find_pairs`].
+pub(super) fn find_pairs_without(
+    paths: &[[PathBuf; MEMBERS]],
     limit: Duration,
-    known_generation: impl Fn(&str) -> Result<Option<u64>, ServerError>,
-    gone: usize,
-) -> Result<PairFiles, ServerError> {
+    known_generation: impl Fn(&str, usize) -> Result<Option<u64>, ServerError>,
+    gone: &Path,
+) -> Result<Vec<PairFiles>, ServerError> {
     find(paths, limit, known_generation, Some(gone))
 }
 
 fn find(
-    paths: [&Path; MEMBERS],
+    paths: &[[PathBuf; MEMBERS]],
     limit: Duration,
-    known_generation: impl Fn(&str) -> Result<Option<u64>, ServerError>,
-    gone: Option<usize>,
-) -> Result<PairFiles, ServerError> {
-    let mut opened = [0, 1].map(|at| {
-        let path: &Path = paths[at];
-        let (file, found) = match look(path, limit) {
-            (_, FoundAtPath::Other(why) | FoundAtPath::Refused(why)) if gone == Some(at) => {
-                (None, FoundAtPath::Missing(why))
-            }
-            found => found,
-        };
-        (Some(path.to_path_buf()), file, found)
+    known_generation: impl Fn(&str, usize) -> Result<Option<u64>, ServerError>,
+    gone: Option<&Path>,
+) -> Result<Vec<PairFiles>, ServerError> {
+    let pairs = paths.len();
+    let paths: Vec<&Path> = paths.iter().flatten().map(PathBuf::as_path).collect();
+    let open = |path: &&Path| match look(path, limit) {
+        (_, FoundAtPath::Other(why) | FoundAtPath::Refused(why)) if gone == Some(*path) => {
+            (None, FoundAtPath::Missing(why))
+        }
+        found => found,
+    };
+    let mut opened: Vec<_> = paths.iter().map(open).collect();
+    let founds: Vec<Found<'_>> = paths.iter().copied().zip(opened.iter().map(|(_, found)| found)).collect();
+    let known = match founds.iter().find_map(label_of) {
+        Some(label) => {
+            let cache = label.pair.to_string();
+            (0..pairs).map(|number| known_generation(&cache, number)).collect::<Result<Vec<_>, _>>()?
+        }
+        None => vec![None; pairs],
+    };
+    let together =
+        judge(&founds, &known).map_err(|text| ServerError::new(ServerErrorKind::Identity, text))?;
+    let files = together.into_iter().map(|Together { pair, paths: places, left_out }| PairFiles {
+        pair,
+        labels: places.map(|at| label_of(&(paths[at], &opened[at].1))),
+        paths: places.map(|at| paths[at].to_path_buf()),
+        files: places.map(|at| opened[at].0.take()),
+        left_out,
+        limit,
     });
-    let founds = [0, 1].map(|at| (paths[at], &opened[at].2));
-    let id = founds.iter().find_map(|(_, found)| match found {
-        FoundAtPath::Label(label) => Some(label.pair.to_string()),
-        _ => None,
-    });
-    let known = id.map_or(Ok(None), |id| known_generation(&id))?;
-    let Together { pair, paths: places, left_out } =
-        judge(founds, known).map_err(|text| ServerError::new(ServerErrorKind::Identity, text))?;
-    let labels = places.map(|at| match opened[at].2 {
-        FoundAtPath::Label(label) => Some(label),
-        _ => None,
-    });
-    let files = places.map(|at| opened[at].1.take());
-    let paths = places.map(|at| opened[at].0.take().expect("each path is one member's"));
-    Ok(PairFiles { pair, labels, paths, files, left_out, limit })
+    Ok(files.collect())
 }
 
 /// Opens a path, and looks whether a member is there.
@@ -130,41 +138,127 @@ fn look(path: &Path, limit: Duration) -> (Option<MediaFile>, FoundAtPath) {
     }
 }
 
-/// Decides what was found at two paths is together.
-pub(super) fn judge(
-    founds: [(&Path, &FoundAtPath); MEMBERS],
-    known_generation: Option<u64>,
-) -> Result<Together, String> {
-    let label = |at: usize| match founds[at].1 {
+fn label_of((_, found): &Found<'_>) -> Option<PairLabel> {
+    match found {
         FoundAtPath::Label(label) => Some(*label),
         _ => None,
+    }
+}
+
+/// Decides what was found at the paths of a configuration, two for each pair, is together. In the order of the numbers of pairs.
+pub(super) fn judge(
+    founds: &[Found<'_>],
+    known_generations: &[Option<u64>],
+) -> Result<Vec<Together>, String> {
+    let places = arrange(founds)?;
+    let labels: Vec<_> = places.iter().map(|paths| paths.map(|at| label_of(&founds[at]))).collect();
+    let refused = |error: StoreError| {
+        let of_pair = |number: &usize| Pair::of(labels[*number], known_generations[*number]).is_err();
+        let paths = (0..places.len()).find(of_pair).map_or(places[0], |number| places[number]);
+        let [first, second] = paths.map(|at| founds[at].0.display());
+        format!("{first} and {second}: {error}")
     };
-    let [first, second] = [0, 1].map(|at| founds[at].0.display());
-    let paths = match [label(0), label(1)] {
-        [None, None] => return Err(neither(founds)),
-        [Some(one), Some(other)] if one.pair != other.pair => {
-            return Err(format!(
-                "{first} and {second} are SSDs of different pairs, {} and {}; correct `ssd.path` or `ssd.mirror`",
-                one.pair, other.pair
-            ));
+    let pairs = Pair::all_of(&labels, known_generations).map_err(refused)?;
+    let together = pairs.into_iter().zip(places).map(|(pair, paths)| {
+        let left_out = left_out(paths.map(|at| founds[at]), &pair)?;
+        Ok(Together { pair, paths, left_out })
+    });
+    together.collect()
+}
+
+/// Which paths are the members of which pair: as labels say, because devices get other names when a host starts, and they may get
+/// those of other pairs. One without a label has the place beside the one that it is named with, or else one that is left.
+fn arrange(founds: &[Found<'_>]) -> Result<Vec<[usize; MEMBERS]>, String> {
+    let pairs = founds.len() / MEMBERS;
+    let labels: Vec<_> = founds.iter().map(label_of).collect();
+    let there = || labels.iter().enumerate().filter_map(|(at, label)| Some((at, label.as_ref()?)));
+    let Some(first) = there().next() else { return Err(none_there(founds)) };
+    let mut places = vec![[None; MEMBERS]; pairs];
+    for (at, label) in there() {
+        check_is_of_cache(founds, first, (at, label))?;
+        if let Some(before) = places[label.number][label.member].replace(at) {
+            return Err(same_twice(founds, before, at));
         }
-        [Some(one), Some(other)] if one.member == other.member => {
-            return Err(format!(
-                "{first} and {second} are both said to be the same SSD of pair {}: one of them is a copy, or the other one took its \
-                 place (label generations {} and {}); name the two that belong together in `ssd.path` and `ssd.mirror`",
-                one.pair, one.generation, other.generation
-            ));
+    }
+    let mut left: Vec<usize> = Vec::new();
+    for at in (0..founds.len()).filter(|&at| labels[at].is_none()) {
+        match labels[at ^ 1].map(|beside| &mut places[beside.number][1 - beside.member]) {
+            Some(place @ None) => *place = Some(at),
+            _ => left.push(at),
         }
-        // In either order: devices get other names when a host starts.
-        [Some(one), _] => [one.member, 1 - one.member],
-        [None, Some(other)] => [1 - other.member, other.member],
-    };
-    let labels = paths.map(label);
-    let pairs = Pair::all_of(&[labels], &[known_generation]);
-    let pair = pairs.map_err(|error| format!("{first} and {second}: {error}"))?[0];
+    }
+    let mut left = left.into_iter();
+    let places: Vec<_> = places
+        .into_iter()
+        .map(|pair| pair.map(|at| at.or_else(|| left.next()).expect("there are as many paths as places")))
+        .collect();
+    match places.iter().position(|paths| paths.iter().all(|&at| labels[at].is_none())) {
+        Some(number) => {
+            let why = reasons(&places[number].map(|at| founds[at]));
+            Err(format!(
+                "Neither SSD of pair {} of {pairs} of cache {} can be used ({why}), and without that pair nothing of the cache can be \
+                 served: correct `ssd.pairs`, or bring one of them back",
+                number + 1,
+                first.1.pair
+            ))
+        }
+        None => Ok(places),
+    }
+}
+
+/// Refuses an SSD that is of another cache than the first one, or of one with more or fewer pairs than there are paths for.
+fn check_is_of_cache(
+    founds: &[Found<'_>],
+    (first_at, first): (usize, &PairLabel),
+    (at, label): (usize, &PairLabel),
+) -> Result<(), String> {
+    let pairs = founds.len() / MEMBERS;
+    let [one, other] = [first_at, at].map(|at| founds[at].0.display());
+    if first.pair != label.pair {
+        let of = if pairs == 1 { "pairs" } else { "caches" };
+        return Err(format!(
+            "{one} and {other} are SSDs of different {of}, {} and {}; correct {}",
+            first.pair,
+            label.pair,
+            keys(pairs)
+        ));
+    }
+    if label.pairs != pairs {
+        let named = match label.pairs {
+            1 => "name its two SSDs in `ssd.path` and `ssd.mirror`",
+            _ => "name all of them in `ssd.pairs`, and no others",
+        };
+        return Err(format!(
+            "{other} is of pair {} of {} of cache {}, and the configuration names {pairs}; {named}",
+            label.number + 1,
+            label.pairs,
+            label.pair
+        ));
+    }
+    Ok(())
+}
+
+fn same_twice(founds: &[Found<'_>], before: usize, at: usize) -> String {
+    let generation = |at: usize| label_of(&founds[at]).map_or(0, |label| label.generation);
+    let of = label_of(&founds[at]).map(|label| name_of(label.pair, label.number, label.pairs));
+    format!(
+        "{} and {} are both said to be the same SSD of {}: one of them is a copy, or the other one took its place (label generations {} \
+         and {}); name those that belong together in {}",
+        founds[before].0.display(),
+        founds[at].0.display(),
+        of.unwrap_or_default(),
+        generation(before),
+        generation(at),
+        keys(founds.len() / MEMBERS)
+    )
+}
+
+/// Why each member of a pair is not used, if it is not.
+fn left_out(founds: [Found<'_>; MEMBERS], pair: &Pair) -> Result<[Option<String>; MEMBERS], String> {
+    let labels = founds.map(|found| label_of(&found));
     let mut left_out = [None, None];
     for member in 0..MEMBERS {
-        let (path, found) = founds[paths[member]];
+        let (path, found) = founds[member];
         let is_needed =
             labels.iter().flatten().any(|label| label.generation == pair.generation && label.in_sync[member]);
         left_out[member] = match found {
@@ -175,47 +269,75 @@ pub(super) fn judge(
             FoundAtPath::Refused(why) | FoundAtPath::Other(why) if !is_needed => Some(why.clone()),
             FoundAtPath::Refused(why) => {
                 return Err(format!(
-                    "{} is to be an SSD of pair {}, and cannot be opened: {why}",
+                    "{} is to be an SSD of {}, and cannot be opened: {why}",
                     path.display(),
-                    pair.id
+                    name_of(pair.id, pair.number, pair.pairs)
                 ));
             }
-            FoundAtPath::Other(why) => return Err(stranger(path, founds[paths[1 - member]].0, pair, why)),
+            FoundAtPath::Other(why) => return Err(stranger(path, founds[1 - member].0, pair, why)),
         };
     }
-    Ok(Together { pair, paths, left_out })
+    Ok(left_out)
 }
 
-fn neither(founds: [(&Path, &FoundAtPath); MEMBERS]) -> String {
-    let each = founds.map(|(path, found)| {
+/// The keys that name the SSDs of so many pairs.
+fn keys(pairs: usize) -> &'static str {
+    if pairs == 1 { "`ssd.path` and `ssd.mirror`" } else { "`ssd.pairs`" }
+}
+
+/// A pair, for people.
+pub(super) fn name_of(cache: CacheId, number: usize, pairs: usize) -> String {
+    match pairs {
+        1 => format!("pair {cache}"),
+        _ => format!("pair {} of {pairs} of cache {cache}", number + 1),
+    }
+}
+
+/// What there is instead of labels.
+fn reasons(founds: &[Found<'_>]) -> String {
+    let each = founds.iter().map(|(path, found)| {
         let why = match found {
             FoundAtPath::Other(why) | FoundAtPath::Refused(why) | FoundAtPath::Missing(why) => why.as_str(),
             FoundAtPath::Label(_) => "",
         };
         format!("{}: {why}", path.display())
     });
-    let [first, second] = founds.map(|(path, _)| path.display());
-    format!(
-        "Neither SSD of the pair can be used ({}; {}). Correct `ssd.path` and `ssd.mirror`; take `ssd.mirror` out for a cache on one \
-         SSD; or if both are new run `lode format {first} --mirror {second}` first",
-        each[0], each[1]
-    )
+    each.collect::<Vec<_>>().join("; ")
 }
 
-fn stranger(path: &Path, other: &Path, pair: Pair, why: &str) -> String {
+fn none_there(founds: &[Found<'_>]) -> String {
+    let (why, keys) = (reasons(founds), keys(founds.len() / MEMBERS));
+    let paths: Vec<_> = founds.iter().map(|(path, _)| path.display()).collect();
+    match &paths[..] {
+        [first, second] => format!(
+            "Neither SSD of the pair can be used ({why}). Correct {keys}; take `ssd.mirror` out for a cache on one SSD; or if both are new \
+             run `lode format {first} --mirror {second}` first"
+        ),
+        [first, second, others @ ..] => {
+            let others = others.chunks(MEMBERS).map(|pair| format!(" --pair {} {}", pair[0], pair[1]));
+            format!(
+                "No SSD of any pair can be used ({why}). Correct {keys}; or if all are new run `lode format {first} --mirror \
+                 {second}{}` first",
+                others.collect::<String>()
+            )
+        }
+        _ => why,
+    }
+}
+
+fn stranger(path: &Path, other: &Path, pair: &Pair, why: &str) -> String {
     let (path, other) = (path.display(), other.display());
     format!(
-        "{path} is to be an SSD of pair {}, of which {other} is one, and it is not: {why}. Correct `ssd.path` or `ssd.mirror`. If the SSD \
-         is gone for good, `lode device remove CONFIG.toml {path}` has the cache go on without it, and `lode device replace \
-         CONFIG.toml {path} DEVICE` gives it another one",
-        pair.id
+        "{path} is to be an SSD of {}, of which {other} is one, and it is not: {why}. Correct {}. If the SSD is gone for good, `lode \
+         device remove CONFIG.toml {path}` has the cache go on without it, and `lode device replace CONFIG.toml {path} DEVICE` gives it \
+         another one",
+        name_of(pair.id, pair.number, pair.pairs),
+        keys(pair.pairs)
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use lode_format::CacheId;
-
     use super::*;
 
     fn pair() -> Pair {
@@ -227,7 +349,8 @@ mod tests {
     }
 
     fn judged(one: FoundAtPath, other: FoundAtPath, known: Option<u64>) -> Result<Together, String> {
-        judge([(Path::new("/a"), &one), (Path::new("/b"), &other)], known)
+        let founds = [(Path::new("/a"), &one), (Path::new("/b"), &other)];
+        judge(&founds, &[known]).map(|mut pairs| pairs.remove(0))
     }
 
     #[test]
@@ -305,5 +428,116 @@ mod tests {
         let together = judged(old.clone(), newest.clone(), Some(again.generation)).unwrap();
         assert_eq!(together.pair.in_sync, [false, true]);
         assert!(judged(old, newest, None).is_err(), "the one that came may have gone on");
+    }
+
+    fn three() -> Vec<Pair> {
+        Pair::several(CacheId([3; 16]), &[[9 << 20; MEMBERS]; 3]).unwrap()
+    }
+
+    /// What six paths are together, of a host that remembers all pairs.
+    fn judged_all(founds: &[FoundAtPath]) -> Result<Vec<Together>, String> {
+        let paths = ["/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h"].map(Path::new);
+        let founds: Vec<Found<'_>> = paths.into_iter().zip(founds).collect();
+        judge(&founds, &vec![Some(1); founds.len() / MEMBERS])
+    }
+
+    /// The labels of three pairs, as paths name them.
+    fn all() -> Vec<FoundAtPath> {
+        three().iter().flat_map(|pair| [of(pair.label(0)), of(pair.label(1))]).collect()
+    }
+
+    #[test]
+    fn pairs_are_found_whatever_names_their_devices_have() {
+        let pairs = three();
+        let founds = all();
+        // Every turn of the six names, and the other way round.
+        for turn in 0..6 {
+            for is_back in [false, true] {
+                let mut order: Vec<usize> = (0..6).map(|at| (at + turn) % 6).collect();
+                if is_back {
+                    order.reverse();
+                }
+                let turned: Vec<_> = order.iter().map(|&at| founds[at].clone()).collect();
+                let together = judged_all(&turned).unwrap();
+                assert_eq!(together.iter().map(|one| one.pair).collect::<Vec<_>>(), pairs, "{order:?}");
+                let found: Vec<_> = together.iter().flat_map(|one| one.paths.map(|at| order[at])).collect();
+                assert_eq!(found, [0, 1, 2, 3, 4, 5], "{order:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_member_of_each_pair_may_be_missing() {
+        for gone in 0..6 {
+            let mut founds = all();
+            founds[gone] = FoundAtPath::Missing("no such device".to_owned());
+            let together = judged_all(&founds).unwrap();
+            for (number, one) in together.iter().enumerate() {
+                let left_out = [0, 1].map(|member| one.left_out[member].is_some());
+                assert_eq!(left_out, [2 * number, 2 * number + 1].map(|at| at == gone), "{gone}");
+                assert_eq!(one.paths, [2 * number, 2 * number + 1]);
+            }
+        }
+        // One of each pair, and names that have moved from pair to pair: those that are left belong to the places that are.
+        let mut founds = all();
+        (founds[1], founds[2], founds[5]) = (
+            FoundAtPath::Missing("gone".to_owned()),
+            FoundAtPath::Missing("gone".to_owned()),
+            FoundAtPath::Missing("gone".to_owned()),
+        );
+        founds.swap(0, 4);
+        let together = judged_all(&founds).unwrap();
+        let mut paths: Vec<usize> = together.iter().flat_map(|one| one.paths).collect();
+        assert_eq!((together[0].paths[0], together[1].paths[1], together[2].paths[0]), (4, 3, 0));
+        paths.sort_unstable();
+        assert_eq!(paths, [0, 1, 2, 3, 4, 5], "each path has a place");
+    }
+
+    #[test]
+    fn what_is_not_all_pairs_of_one_cache_is_refused_by_name() {
+        let text = |text: &str| text.to_owned();
+        let missing = || FoundAtPath::Missing(text("gone"));
+        let stranger = Pair { id: CacheId([4; 16]), ..three()[1] };
+        let with = |changes: &[(usize, FoundAtPath)]| {
+            let mut founds = all();
+            changes.iter().for_each(|(at, found)| founds[*at] = found.clone());
+            founds
+        };
+        let four = Pair::several(CacheId([3; 16]), &[[9 << 20; MEMBERS]; 4]).unwrap();
+        for (founds, words) in [
+            (with(&[(2, of(stranger.label(0)))]), ["/a and /c", "different caches"]),
+            (
+                with(&[(4, all()[2].clone()), (5, all()[3].clone())]),
+                ["/c and /e", "the same SSD of pair 2 of 3"],
+            ),
+            (with(&[(3, all()[2].clone())]), ["/c and /d", "one of them is a copy"]),
+            (all()[..4].to_vec(), ["/a is of pair 1 of 3", "names 2"]),
+            (with(&[(2, of(four[1].label(0)))]), ["/c is of pair 2 of 4", "names 3"]),
+            (with(&[(2, missing()), (3, missing())]), ["pair 2 of 3", "/c: gone; /d: gone"]),
+            (
+                with(&[(2, FoundAtPath::Other(text("it holds: ext4")))]),
+                ["/c is to be an SSD of pair 2 of 3", "/d"],
+            ),
+            (
+                with(&[(2, FoundAtPath::Refused(text("in use")))]),
+                ["/c is to be an SSD of pair 2 of 3", "in use"],
+            ),
+            (
+                vec![missing(); 6],
+                ["No SSD of any pair", "lode format /a --mirror /b --pair /c /d --pair /e /f"],
+            ),
+        ] {
+            let said = judged_all(&founds).unwrap_err();
+            assert!(words.iter().all(|word| said.contains(word)), "{words:?}: {said}");
+        }
+        // One pair alone of several, and one whose other SSD may have gone on.
+        let founds = [of(three()[1].label(0)), of(three()[1].label(1))];
+        let said = judged(founds[0].clone(), founds[1].clone(), Some(1)).unwrap_err();
+        assert!(said.contains("/a is of pair 2 of 3") && said.contains("`ssd.pairs`"), "{said}");
+        let paths = ["/a", "/b", "/c", "/d", "/e", "/f"].map(Path::new);
+        let gone = with(&[(2, missing())]);
+        let founds: Vec<Found<'_>> = paths.into_iter().zip(&gone).collect();
+        let said = judge(&founds, &[Some(1), None, Some(1)]).unwrap_err();
+        assert!(said.contains("/c and /d: ") && said.contains("pair 2 of 3: one SSD"), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! What an operator does with the SSDs of a pair: looking at them, taking one out, putting one in. While a daemon serves the pair it is
+//! What an operator does with the SSDs of pairs: looking at them, taking one out, putting one in. While a daemon serves the pairs it is
 //! done there, and otherwise here. It must not know how commands are asked for.
 
 use std::path::{Path, PathBuf};
@@ -12,8 +12,10 @@ use lode_store::pair::{MEMBERS, Pair, erase_label, probe_pair, write_label};
 use serde::{Deserialize, Serialize};
 
 use super::device::{MemberDevice, PairFiles};
-use super::found::{find_pair, find_pair_without};
+use super::found::{find_pairs, find_pairs_without};
 use super::served::{ServedPair, TICK};
+use super::volumes::ServedPairs;
+use super::which::{Known, member_at, pair_for};
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
@@ -31,9 +33,10 @@ const RECORD_LIMIT: Duration = Duration::from_secs(30);
 pub struct PairView {
     /// Identity of the cache.
     pub uuid: String,
-    /// Grows with every change of what the SSDs say of each other; none where there is one.
+    /// Grows with every change of what the SSDs say of each other: the generation of the labels, of several pairs all of theirs added up;
+    /// none where there is one SSD.
     pub generation: Option<u64>,
-    /// One, or the two of a pair.
+    /// One, or the two of each pair.
     pub ssds: Vec<MemberView>,
 }
 
@@ -42,6 +45,9 @@ pub struct PairView {
 pub struct MemberView {
     /// The device or file.
     pub path: PathBuf,
+    /// Where there are several pairs, which one it is of, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<usize>,
     /// How it stands.
     pub state: MemberState,
     /// Why it does not have everything.
@@ -70,14 +76,55 @@ impl PairView {
     /// Of a cache on one SSD.
     pub(crate) fn single(uuid: &str, path: &Path) -> PairView {
         let (path, state) = (path.to_path_buf(), MemberState::Single);
-        let one = MemberView { path, state, why: None, done_bytes: None, of_bytes: None };
+        let one = MemberView { path, pair: None, state, why: None, done_bytes: None, of_bytes: None };
         PairView { uuid: uuid.to_owned(), generation: None, ssds: vec![one] }
+    }
+
+    /// Of a cache on these pairs.
+    fn together(pairs: impl Iterator<Item = PairView>) -> PairView {
+        let mut all = PairView { uuid: String::new(), generation: None, ssds: Vec::new() };
+        for PairView { uuid, generation, ssds } in pairs {
+            all.uuid = uuid;
+            all.generation = Some(all.generation.unwrap_or(0) + generation.unwrap_or(0));
+            all.ssds.extend(ssds);
+        }
+        all
+    }
+}
+
+/// By which number people know a pair, where there are several.
+fn number_of(pair: &Pair) -> Option<usize> {
+    (pair.pairs > 1).then_some(pair.number + 1)
+}
+
+impl ServedPairs {
+    /// How they stand.
+    pub(crate) fn view(&self) -> PairView {
+        PairView::together(self.pairs.iter().map(|pair| pair.view()))
+    }
+
+    /// The pair and the member at a path.
+    ///
+    /// # Errors
+    /// In words, when none is there.
+    pub(crate) fn member_at(&self, path: &Path) -> Result<(usize, usize), String> {
+        let paths: Vec<_> = self.pairs.iter().map(|pair| pair.known().paths).collect();
+        member_at(&paths, path)
+    }
+
+    /// The number of the pair that an SSD comes to; `wanted` is the one that is asked for, from 1.
+    ///
+    /// # Errors
+    /// In words, when it cannot be told.
+    pub(crate) fn pair_for(&self, path: &Path, wanted: Option<usize>) -> Result<usize, String> {
+        let known: Vec<_> = self.pairs.iter().map(|pair| pair.known()).collect();
+        pair_for(&known, path, wanted)
     }
 }
 
 impl ServedPair {
     /// How it stands.
-    pub(crate) fn view(&self) -> PairView {
+    fn view(&self) -> PairView {
         let progress = Some(self.resilver().progress());
         let state = self.state();
         let (health, _) = self.health();
@@ -89,6 +136,7 @@ impl ServedPair {
             let (done_bytes, of_bytes) = progress.filter(|_| is_resilvered).unzip();
             MemberView {
                 path: state.members[member].path.clone(),
+                pair: number_of(&state.labels),
                 state: match is_resilvered {
                     true => MemberState::Resilvering,
                     false if health.in_sync[member] => MemberState::InSync,
@@ -103,31 +151,26 @@ impl ServedPair {
         PairView { uuid, generation, ssds: ssds.collect() }
     }
 
-    fn member_at(&self, path: &Path) -> Result<usize, String> {
+    /// What is known of it where a command may be about it.
+    fn known(&self) -> Known {
         let state = self.state();
-        let paths = [0, 1].map(|member| state.members[member].path.clone());
-        member_at(&paths, path)
+        let (health, _) = self.health();
+        Known {
+            paths: [0, 1].map(|member| state.members[member].path.clone()),
+            in_sync: health.in_sync,
+            is_resilvering: health.resilvering.is_some(),
+        }
     }
-}
-
-fn member_at(paths: &[PathBuf; MEMBERS], path: &Path) -> Result<usize, String> {
-    let same = |one: &Path| {
-        one == path
-            || one.canonicalize().ok().is_some_and(|one| path.canonicalize().is_ok_and(|path| one == path))
-    };
-    (0..MEMBERS).find(|&member| same(&paths[member])).ok_or_else(|| {
-        let [one, other] = [&paths[0], &paths[1]].map(|path| path.display());
-        format!("{} is not an SSD of the pair, which are {one} and {other}", path.display())
-    })
 }
 
 fn is_out(path: &Path) -> String {
     format!("{} is out of the pair already", path.display())
 }
 
-/// Takes a member out of a pair that is served.
-pub(crate) fn remove_served(pair: &Arc<ServedPair>, path: &Path) -> Result<(), Failure> {
-    let member = pair.member_at(path)?;
+/// Takes the member at a path out of the pair that has it, and is served.
+pub(crate) fn remove_served(pairs: &ServedPairs, path: &Path) -> Result<(), Failure> {
+    let (number, member) = pairs.member_at(path)?;
+    let pair = &pairs.pairs[number];
     let (health, _) = pair.health();
     let is_resilvered = health.resilvering == Some(member);
     if !is_resilvered && !health.in_sync[member] {
@@ -231,7 +274,7 @@ fn open_new(path: &Path, pair: &Pair, force: bool, limit: Duration) -> Result<Me
     }
     let label = probe_pair(&mut device);
     // Nobody has it open, so that it is out of the pair.
-    let is_own = label.as_ref().is_ok_and(|label| label.pair == pair.id);
+    let is_own = label.as_ref().is_ok_and(|label| (label.pair, label.number) == (pair.id, pair.number));
     if !is_own && !force {
         refuse_if_used(path, &file, &mut device)?;
     }
@@ -252,33 +295,39 @@ fn put_label(file: &MediaFile, pair: &Pair, limit: Duration) -> Result<(), Serve
 /// # Errors
 /// When the configuration names none, they are not what they should be, or a daemon has them.
 pub fn members(config: &Config) -> Result<PairView, ServerError> {
-    let Some(SsdConfig { path, mirror: Some(mirror), timeout, .. }) = &config.ssd else {
+    let Ok(ssd) = on_pairs(config) else {
         let Some(found) = FoundSsd::find(config)? else { return Err(no_pair(config)) };
         return Ok(PairView::single(&found.view.superblock().cache.to_string(), found.files.path()));
     };
-    Ok(view_of(&find_pair([path, mirror], *timeout, known(config))?))
+    Ok(view_of(&find_pairs(&ssd.pairs, ssd.timeout, known(config))?))
 }
 
-fn known(config: &Config) -> impl Fn(&str) -> Result<Option<u64>, ServerError> {
-    move |pair| StateFile::of(config).pair_generation(pair)
+fn known(config: &Config) -> impl Fn(&str, usize) -> Result<Option<u64>, ServerError> {
+    move |cache, number| StateFile::of(config).pair_generation(cache, number)
 }
 
-fn view_of(files: &PairFiles) -> PairView {
-    let ssds = (0..MEMBERS).map(|member| {
-        let is_used = files.is_used(member);
-        MemberView {
-            path: files.paths[member].clone(),
-            state: if is_used { MemberState::InSync } else { MemberState::OutOfSync },
-            why: files.left_out[member].clone().filter(|_| !is_used),
-            done_bytes: None,
-            of_bytes: None,
-        }
-    });
-    PairView {
-        uuid: files.pair.id.to_string(),
-        generation: Some(files.pair.generation),
-        ssds: ssds.collect(),
-    }
+fn view_of(pairs: &[PairFiles]) -> PairView {
+    let view = |files: &PairFiles| {
+        let ssds = (0..MEMBERS).map(|member| {
+            let is_used = files.is_used(member);
+            MemberView {
+                path: files.paths[member].clone(),
+                pair: number_of(&files.pair),
+                state: if is_used { MemberState::InSync } else { MemberState::OutOfSync },
+                why: files.left_out[member].clone().filter(|_| !is_used),
+                done_bytes: None,
+                of_bytes: None,
+            }
+        });
+        let (uuid, generation) = (files.pair.id.to_string(), Some(files.pair.generation));
+        PairView { uuid, generation, ssds: ssds.collect() }
+    };
+    PairView::together(pairs.iter().map(view))
+}
+
+/// The cache SSDs of a configuration, which are pairs.
+fn on_pairs(config: &Config) -> Result<&SsdConfig, ServerError> {
+    config.ssd.as_ref().filter(|ssd| !ssd.pairs.is_empty()).ok_or_else(|| no_pair(config))
 }
 
 fn no_pair(config: &Config) -> ServerError {
@@ -294,16 +343,28 @@ fn no_pair(config: &Config) -> ServerError {
     ServerError::new(ServerErrorKind::Config, text)
 }
 
-/// The pair of a configuration, whatever is in the place of `gone`, with the label that says of it that it is out. No daemon serves it.
-fn take_out(config: &Config, gone: &Path) -> Result<PairFiles, ServerError> {
-    let refused = |text: String| ServerError::new(ServerErrorKind::Refused, text);
-    let Some(SsdConfig { path, mirror: Some(mirror), timeout, .. }) = &config.ssd else {
-        return Err(no_pair(config));
-    };
-    let at = member_at(&[path.clone(), mirror.clone()], gone).map_err(refused)?;
-    let mut files = find_pair_without([path, mirror], *timeout, known(config), at)?;
-    let gone = [path, mirror][at];
-    let member = usize::from(files.paths[1] == *gone);
+fn refused(text: String) -> ServerError {
+    ServerError::new(ServerErrorKind::Refused, text)
+}
+
+/// The pairs of a configuration, whatever is in the place of a member that is to go, and which one that is.
+fn find_without(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, (usize, usize)), ServerError> {
+    let ssd = on_pairs(config)?;
+    let (number, member) = member_at(&ssd.pairs, gone).map_err(refused)?;
+    let gone = &ssd.pairs[number][member];
+    let pairs = find_pairs_without(&ssd.pairs, ssd.timeout, known(config), gone)?;
+    // Labels may say another place than the configuration.
+    let paths: Vec<_> = pairs.iter().map(|files| files.paths.clone()).collect();
+    let place = member_at(&paths, gone).map_err(refused)?;
+    Ok((pairs, place))
+}
+
+/// The pairs of a configuration, whatever is in the place of `gone`, with the label that says of it that it is out, and which pair it is
+/// out of. No daemon serves them.
+fn take_out(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, usize), ServerError> {
+    let (mut pairs, (number, member)) = find_without(config, gone)?;
+    let files = &mut pairs[number];
+    let gone = files.paths[member].clone();
     if !files.is_used(1 - member) {
         let text = format!(
             "{} is the only SSD of the pair that has everything, and {} does not: {}",
@@ -318,69 +379,78 @@ fn take_out(config: &Config, gone: &Path) -> Result<PairFiles, ServerError> {
     let mut device = files.device();
     device.begin(&files.labels).map_err(|error| ServerError::store(files.first_path().display(), error))?;
     files.pair = *device.pair();
-    StateFile::of(config).note_pair(files.pair.generation)?;
+    StateFile::of(config).note_pair(number, files.pair.generation)?;
     if let Some(file) = file.filter(|_| !was_in_sync) {
         // The next start does not go on with it.
         let erased = erase_label(&mut MemberDevice::new(file, files.limit));
         erased.map_err(|error| ServerError::store(gone.display(), error))?;
     }
     files.left_out[member] = Some("it was taken out".to_owned());
-    Ok(files)
+    Ok((pairs, number))
 }
 
-/// Takes an SSD out of the pair of a configuration that no daemon serves.
+/// Takes an SSD out of the pair that has it, of a configuration that no daemon serves.
 ///
 /// # Errors
 /// When it is the only one that has everything, and as [`members`].
 pub fn remove_member(config: &Config, path: &Path) -> Result<PairView, ServerError> {
-    Ok(view_of(&take_out(config, path)?))
+    let (pairs, _) = take_out(config, path)?;
+    Ok(view_of(&pairs))
 }
 
-/// Has a device be the SSD that the pair of a configuration lacks. The next start resilvers it while guests are served.
+/// Has a device be the SSD that a pair of a configuration lacks. The next start resilvers it while guests are served. Where several pairs
+/// lack one, `pair` says which one it is for, from 1.
 ///
 /// # Errors
-/// When both are in use, the device is too small or holds something else and `force` is not set, and as [`members`].
-pub fn add_member(config: &Config, path: &Path, force: bool) -> Result<PairView, ServerError> {
-    let Some(SsdConfig { path: first, mirror: Some(mirror), timeout, .. }) = &config.ssd else {
-        return Err(no_pair(config));
+/// When all are in use, it cannot be told which pair it is for, the device is too small or holds something else and `force` is not set,
+/// and as [`members`].
+pub fn add_member(
+    config: &Config,
+    path: &Path,
+    force: bool,
+    pair: Option<usize>,
+) -> Result<PairView, ServerError> {
+    let ssd = on_pairs(config)?;
+    let pairs = find_pairs(&ssd.pairs, ssd.timeout, known(config))?;
+    let of = |files: &PairFiles| Known {
+        paths: files.paths.clone(),
+        in_sync: files.pair.in_sync,
+        is_resilvering: false,
     };
-    let files = find_pair([first, mirror], *timeout, known(config))?;
-    let member = usize::from(files.pair.in_sync[0]);
-    if files.pair.in_sync == [true; MEMBERS] {
+    let number = pair_for(&pairs.iter().map(of).collect::<Vec<_>>(), path, pair).map_err(refused)?;
+    if pairs[number].pair.in_sync == [true; MEMBERS] {
         let text = "Both SSDs of the pair are in use; take one out first (`lode device remove`)";
-        return Err(ServerError::new(ServerErrorKind::Refused, text));
+        return Err(refused(text.to_owned()));
     }
-    put_in(config, files, member, path, force)
+    put_in(config, pairs, number, path, force)
 }
 
-/// The same in the place of one that is in the pair.
+/// The same in the place of one that is in a pair.
 ///
 /// # Errors
 /// As [`remove_member`] and [`add_member`].
 pub fn replace_member(config: &Config, path: &Path, by: &Path, force: bool) -> Result<PairView, ServerError> {
-    let Some(SsdConfig { path: first, mirror: Some(mirror), timeout, .. }) = &config.ssd else {
-        return Err(no_pair(config));
-    };
-    let at = member_at(&[first.clone(), mirror.clone()], path);
-    let at = at.map_err(|text| ServerError::new(ServerErrorKind::Refused, text))?;
-    let files = find_pair_without([first, mirror], *timeout, known(config), at)?;
+    let (pairs, (number, _)) = find_without(config, path)?;
+    let files = &pairs[number];
     // Before anything is taken out. It is opened again, once more of the pair is known.
     if files.files.iter().flatten().all(|file| file.path() != by) {
-        open_new(by, &files.pair, force, *timeout)?;
+        open_new(by, &files.pair, force, files.limit)?;
     }
-    drop(files);
-    let files = take_out(config, path)?;
-    let member = usize::from(files.pair.in_sync[0]);
-    put_in(config, files, member, by, force)
+    drop(pairs);
+    let (pairs, number) = take_out(config, path)?;
+    put_in(config, pairs, number, by, force)
 }
 
+/// Puts a device in the place of the member that a pair lacks.
 fn put_in(
     config: &Config,
-    mut files: PairFiles,
-    member: usize,
+    mut pairs: Vec<PairFiles>,
+    number: usize,
     path: &Path,
     force: bool,
 ) -> Result<PairView, ServerError> {
+    let files = &mut pairs[number];
+    let member = usize::from(files.pair.in_sync[0]);
     // It may be this one, which is open.
     files.files[member] = None;
     let file = open_new(path, &files.pair, force, files.limit)?;
@@ -390,5 +460,5 @@ fn put_in(
         Config::load(&config.path)?.with_ssd(&before, path)?.write()?;
     }
     files.left_out[member] = Some("the next start resilvers it while guests are served".to_owned());
-    Ok(view_of(&files))
+    Ok(view_of(&pairs))
 }

@@ -1,6 +1,7 @@
-//! A pair of SSDs as the daemon has it: two files that hold the same. [`found`] finds out what two paths are together, [`device`]
-//! is the pair as starts see it, [`served`] what all volumes of all shards know of it while they are served, [`volume`] one volume's
-//! commands to it, [`volumes`] those to all pairs of its cache, and [`manage`] what an operator does with its members. None of them must know what volumes put there.
+//! Pairs of SSDs as the daemon has them: two files that hold the same. [`found`] finds out what paths are together, [`device`]
+//! is the cache as starts see it, [`served`] what all volumes of all shards know of it while they are served, [`volume`] one volume's
+//! commands to it, [`volumes`] those to all pairs of its cache, and [`manage`] what an operator does with members, of the pair that
+//! [`which`] finds. None of them must know what volumes put there.
 
 mod device;
 mod found;
@@ -9,9 +10,10 @@ mod resilver;
 mod served;
 mod volume;
 mod volumes;
+mod which;
 
-pub(crate) use device::{CacheDevice, PairFiles};
-pub(crate) use found::find_pair;
+pub(crate) use device::{CacheDevice, CachePairs, PairFiles};
+pub(crate) use found::find_pairs;
 pub use manage::{MemberState, MemberView, PairView, add_member, members, remove_member, replace_member};
 pub(crate) use manage::{add_served, open_for, remove_served, resume_resilver};
 pub(crate) use served::{MemberDisks, ServedPair};

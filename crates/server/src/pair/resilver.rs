@@ -229,7 +229,7 @@ impl ServedPair {
         if let Err(error) = write_label(from, &labels.label(1 - member)) {
             self.drop_member(1 - member, &error.to_string());
         }
-        self.remember(labels.generation);
+        self.remember(labels.number, labels.generation);
         Ok(())
     }
 }

@@ -325,7 +325,7 @@ impl ServedPair {
                 (state.labels.label(member), state.members[member].file.clone())
             };
             match file.ok_or("it is closed".to_owned()).and_then(|file| record_on(&file, &label)) {
-                Ok(()) => self.remember(label.generation),
+                Ok(()) => self.remember(label.number, label.generation),
                 Err(why) => return self.lose(&why),
             }
             let state = self.state();
@@ -337,11 +337,11 @@ impl ServedPair {
         }
     }
 
-    /// Has the state file remember that labels are of this generation. Without that a start could take a member for the whole that
+    /// Has the state file remember that labels of the pair of this number are of this generation. Without that a start could take a member for the whole that
     /// lacks something; so it is tried until it succeeds.
-    pub(super) fn remember(&self, generation: u64) {
+    pub(super) fn remember(&self, number: usize, generation: u64) {
         let mut is_told = false;
-        while let Err(error) = self.state_file.note_pair(generation) {
+        while let Err(error) = self.state_file.note_pair(number, generation) {
             if !std::mem::replace(&mut is_told, true) {
                 tracing::error!(
                     "{error}. Until it is remembered which SSD of the pair has everything, no write is acknowledged; free space in \
@@ -359,7 +359,11 @@ impl ServedPair {
     fn lose(&self, why: &str) {
         let state = self.state();
         self.set_health(&state, |health| health.is_lost = true);
-        let text = format!("both SSDs of the pair have failed: {why}");
+        let of = match state.labels.pairs {
+            1 => "the pair".to_owned(),
+            pairs => format!("pair {} of {pairs}", state.labels.number + 1),
+        };
+        let text = format!("both SSDs of {of} have failed: {why}");
         tracing::error!(
             "{text}. Nothing is acknowledged as durable any more; look at both and the system log, then restart"
         );

@@ -50,6 +50,11 @@ impl<D: SyncDevice> PairArray<D> {
         Ok(PairArray { pairs, stripes: Arc::new(stripes) })
     }
 
+    /// The same of pairs that were found before, with the cache divided as it was found then.
+    pub fn on(pairs: Vec<PairDevice<D>>, stripes: Arc<Stripes>) -> PairArray<D> {
+        PairArray { pairs, stripes }
+    }
+
     /// Makes pairs of devices, with an empty cache on all of them together. Whatever they hold is lost.
     ///
     /// # Errors
