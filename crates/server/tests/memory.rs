@@ -40,3 +40,26 @@ fn vms_that_share_a_level_need_tables_for_it_once_at_a_start() {
     assert!(many.largest_tables_bytes > 2 * of_many, "each of them may come to have much more");
     assert!(many.together_blocks <= one.together_blocks && one.together_blocks > 260_000_000);
 }
+
+/// Extents are as they suit what all pairs have together.
+#[test]
+fn a_cache_on_several_pairs_is_as_large_as_all_of_them() {
+    let folder = std::env::temp_dir().join(format!("lode-memory-of-pairs-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let at = folder.display();
+    for (name, gib) in [("half", 300), ("all", 600), ("a", 300), ("b", 310), ("c", 400), ("d", 300)] {
+        File::create(folder.join(name)).unwrap().set_len(gib << 30).unwrap();
+    }
+    let tables_bytes = |ssd: &str| {
+        let text = format!(
+            "name = \"host\"\nssd = {{ {ssd} }}\n[[vm]]\nname = \"vm\"\nbacking = {{ path = \"{at}/disk\" }}\n\
+             ssd = \"100GiB\"\nscheme = \"lru\"\nlisten = [\"unix:{at}/vm.sock\"]"
+        );
+        host_memory(&Config::parse(&text, Path::new("host.toml")).unwrap()).unwrap().together.tables_bytes()
+    };
+    let of_pairs = tables_bytes(&format!("pairs = [[\"{at}/a\", \"{at}/b\"], [\"{at}/c\", \"{at}/d\"]]"));
+    let [half, all] = ["half", "all"].map(|name| tables_bytes(&format!("path = \"{at}/{name}\"")));
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(of_pairs, all);
+    assert_ne!(of_pairs, half);
+}
