@@ -287,22 +287,27 @@ impl Flight {
         match self.queue.front() {
             Some(BlockOp::Copy { .. }) if copy == CopyAt::Backing => Next::only(Act::Finish),
             Some(BlockOp::Copy { .. } | BlockOp::Move) => self.start_copy(facts),
-            Some(BlockOp::Scrub) => self.replace_scrubbed(facts),
+            Some(BlockOp::Scrub) => {
+                self.replace_copy(facts);
+                Next::only(Act::Finish)
+            }
             Some(BlockOp::Capture) => self.capture(facts),
             _ if copy == CopyAt::Backing => fail(GuestError::Io),
             Some(BlockOp::Access(access)) if access.is_write() => self.start_write(facts),
-            _ => self.start_read(),
+            _ => {
+                self.replace_copy(facts);
+                self.start_read()
+            }
         }
     }
 
-    /// A scrub found its copy damaged. A clean one has gone, and is made again from another copy or the backing disk, unless
-    /// something else is about to be done with the block. A dirty one stays, and is repaired where there is a second copy.
-    fn replace_scrubbed(&mut self, facts: &Facts) -> Next {
+    /// A read or a scrub found the copy on the SSD damaged. A clean one has gone, and is made again from another copy or the backing
+    /// disk, unless something else is about to be done with the block. A dirty one stays, and is repaired where there is a second copy.
+    fn replace_copy(&mut self, facts: &Facts) {
         let is_wanted = self.slot(Level::Ssd).is_some() && self.queue.len() == 1;
         if self.copy == SsdCopy::None && is_wanted && facts.is_well {
             self.queue.push_back(BlockOp::Copy { to: Level::Ssd, from: CopyAt::Dram });
         }
-        Next::only(Act::Finish)
     }
 
     fn gate_opened(&mut self, gate: Gate, facts: &Facts) -> Next {
