@@ -5,9 +5,9 @@
 //! was accepted.
 
 use lode_format::{
-    BUFFERED_RECORD_BYTES, CacheId, DeviceLayout, Directory, ENTRIES_PER_PAGE, JournalPage, PAGE_BYTES,
-    PairLabel, RECORDS_PER_PAGE, REDO_ENTRIES_PER_PAGE, RecordBufferHeader, RedoLabel, RedoLayout, RedoState,
-    RedoTablePage, Superblock, TablePage, Volume, VolumeTag,
+    BUFFERED_RECORD_BYTES, CacheId, DeviceLayout, Directory, DroppedCopies, ENTRIES_PER_PAGE, JournalPage,
+    PAGE_BYTES, PairLabel, RECORDS_PER_PAGE, REDO_ENTRIES_PER_PAGE, RecordBufferHeader, RedoLabel,
+    RedoLayout, RedoState, RedoTablePage, Superblock, TablePage, Volume, VolumeTag,
 };
 
 const CRC: std::ops::Range<usize> = 8..12;
@@ -110,7 +110,14 @@ pub fn check_directory(data: &[u8]) -> bool {
 
 fn usual_directory() -> Directory {
     let volume = |name: &str, tag| {
-        Some(Volume { name: name.to_owned(), tag: VolumeTag(tag), backing_bytes: 1 << 30, ring: 3 })
+        Some(Volume {
+            name: name.to_owned(),
+            tag: VolumeTag(tag),
+            backing_bytes: 1 << 30,
+            ring: 3,
+            attached_in: 2,
+            dropped: [DroppedCopies { home: 1, before: 4 }, DroppedCopies::default()],
+        })
     };
     let mut directory = Directory::empty(64);
     directory.volumes = vec![volume("vm1", 1), None, volume("vm3", 3)];

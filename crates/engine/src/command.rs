@@ -3,7 +3,7 @@
 //! The engine emits [`Command`]s and is told [`Completion`]s; it never learns which file, device or
 //! operating system is behind a [`DeviceId`].
 
-use lode_store::pair::PairRead;
+use lode_store::pair::PairOptions;
 use lode_types::Bufs;
 
 pub use lode_types::{CommandKind, MediaError};
@@ -30,8 +30,8 @@ pub struct Command {
     pub device: DeviceId,
     /// What to do.
     pub kind: CommandKind,
-    /// What a read of the SSD is to find, where [`EngineConfig::ssd_is_pair`](crate::EngineConfig::ssd_is_pair) asks for it.
-    pub read: PairRead,
+    /// Which copies a read or write of the SSD is about, where that is a pair ([`EngineConfig::ssd_is_pair`](crate::EngineConfig::ssd_is_pair)).
+    pub options: PairOptions,
 }
 
 /// The end of a command.

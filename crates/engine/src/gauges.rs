@@ -50,6 +50,8 @@ pub struct Gauges {
     /// Blocks newer than the backing disk whose only copy is damaged: guests get errors for them until they are
     /// overwritten, and nothing can write them back.
     pub lost_blocks: u32,
+    /// Clean copies that were looked for and had gone with an SSD of the pair, which alone had them.
+    pub dropped_clean_copies: u64,
     /// Blocks waiting to be written back.
     pub write_backs_waiting: u32,
     /// Write-backs of drains and cleanings that failed; a drain tries them again.

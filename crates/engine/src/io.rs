@@ -2,7 +2,7 @@
 //! and a merged command that fails is tried again segment by segment, so that one bad sector fails one block.
 
 use lode_store::Metadata;
-use lode_store::pair::PairRead;
+use lode_store::pair::{PairOptions, STRIPE_BYTES};
 use lode_types::{BlockNo, Buf, ByteList, Bytes};
 use slab::Slab;
 use smallvec::SmallVec;
@@ -47,6 +47,8 @@ pub(crate) struct Want {
     pub(crate) owner: Owner,
     /// What a read is to find.
     pub(crate) find: Option<Find>,
+    /// Of a pair of SSDs, the block's home alone has it, or is to have it.
+    pub(crate) one_copy: bool,
 }
 
 /// A block that a read is to find, with this checksum.
@@ -67,6 +69,11 @@ impl Want {
         self.find.is_some_and(|find| find.every_copy)
     }
 
+    /// Which SSD of a pair is its home goes by this, where that matters.
+    fn stripe(&self) -> Option<u64> {
+        (self.one_copy || self.find.is_some()).then_some(self.offset_bytes / STRIPE_BYTES)
+    }
+
     fn order(&self) -> (DeviceId, bool, u64) {
         (self.device, self.data.is_some(), self.offset_bytes)
     }
@@ -81,6 +88,7 @@ pub(crate) struct Segment {
     pub(crate) owner: Owner,
     pub(crate) len: usize,
     find: Option<Find>,
+    one_copy: bool,
 }
 
 /// A command in flight.
@@ -111,10 +119,11 @@ impl Io {
 
     /// A command that is no read or write. It is never merged.
     pub(crate) fn command(&mut self, device: DeviceId, kind: CommandKind, owner: Owner) {
-        let segments = Segments::from_elem(Segment { owner, len: 0, find: None }, 1);
+        let segments = Segments::from_elem(Segment { owner, len: 0, find: None, one_copy: false }, 1);
         let data = ByteList::new();
         let id = self.in_flight.insert(InFlight { device, offset_bytes: 0, is_write: false, segments, data });
-        self.ready.push_back(Command { id: id as u64, device, kind, read: PairRead::default() });
+        let options = PairOptions::default();
+        self.ready.push_back(Command { id: id as u64, device, kind, options });
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -142,6 +151,8 @@ impl Io {
                     && last.data.is_some() == want.data.is_some()
                     && last.end() == want.offset_bytes
                     && last.every_copy() == want.every_copy()
+                    && last.one_copy == want.one_copy
+                    && last.stripe() == want.stripe()
                     && run_bytes + want.len <= MAX_COMMAND_BYTES
             });
             if !joins {
@@ -159,10 +170,11 @@ impl Io {
     fn issue(&mut self, run: &mut Vec<Want>) {
         let Some(first) = run.first() else { return };
         let (device, offset_bytes, is_write) = (first.device, first.offset_bytes, first.data.is_some());
-        let segment = |want: &Want| Segment { owner: want.owner, len: want.len, find: want.find };
+        let one_copy = first.one_copy;
+        let segment = |want: &Want| Segment { owner: want.owner, len: want.len, find: want.find, one_copy };
         let segments: Segments = run.iter().map(segment).collect();
         let checks = run.iter().filter_map(|want| Some((want.find?.block, want.find?.crc))).collect();
-        let read = PairRead { checks, every_copy: first.every_copy() };
+        let options = PairOptions { checks, every_copy: first.every_copy(), one_copy };
         let mut data = ByteList::new();
         let kind = if is_write {
             let all: ByteList = run.drain(..).filter_map(|want| want.data).collect();
@@ -176,7 +188,7 @@ impl Io {
             CommandKind::Read { offset_bytes, bufs }
         };
         let id = self.in_flight.insert(InFlight { device, offset_bytes, is_write, segments, data }) as u64;
-        self.ready.push_back(Command { id, device, kind, read });
+        self.ready.push_back(Command { id, device, kind, options });
     }
 
     /// The end of a command: its segments, to be told. A merged command that failed comes back as commands
@@ -187,9 +199,10 @@ impl Io {
             return Some(command);
         }
         let mut offset_bytes = command.offset_bytes;
-        for (i, &Segment { owner, len, find }) in command.segments.iter().enumerate() {
+        for (i, &Segment { owner, len, find, one_copy }) in command.segments.iter().enumerate() {
             let data = command.is_write.then(|| command.data[i].clone());
-            self.issue(&mut vec![Want { device: command.device, offset_bytes, len, data, owner, find }]);
+            let device = command.device;
+            self.issue(&mut vec![Want { device, offset_bytes, len, data, owner, find, one_copy }]);
             offset_bytes += len as u64;
         }
         None
@@ -202,7 +215,8 @@ mod tests {
 
     fn read(offset_bytes: u64, block: u64) -> Want {
         let owner = Owner::Block(block);
-        Want { device: DeviceId::Ssd, offset_bytes, len: 4096, data: None, owner, find: None }
+        let (device, len) = (DeviceId::Ssd, 4096);
+        Want { device, offset_bytes, len, data: None, owner, find: None, one_copy: false }
     }
 
     #[test]

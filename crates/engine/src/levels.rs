@@ -218,11 +218,13 @@ impl Levels {
         self.places().quarantine(place);
     }
 
-    /// A copy was found damaged.
-    pub(crate) fn note_damage(&mut self, damage: Damage) {
+    /// A copy was found damaged. `place_fails`: what was there is no reason to believe what is put there next.
+    pub(crate) fn note_damage(&mut self, damage: Damage, place_fails: bool) {
         match damage {
             Damage::Clean(place) => {
-                self.quarantine(place);
+                if place_fails {
+                    self.quarantine(place);
+                }
                 self.places().give_up_clean(place);
             }
             Damage::Mirrored(place) | Damage::Lost(place) => self.quarantine(place),

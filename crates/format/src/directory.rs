@@ -42,11 +42,36 @@ pub struct Volume {
     pub backing_bytes: u64,
     /// The journal ring in force: pages of another ring are of an earlier run.
     pub ring: u64,
+    /// In the run of which epoch it was last given its space at a start; 0: in one of before this was written.
+    pub attached_in: u64,
+    /// Which clean copies went with devices that were dropped before then.
+    pub dropped: [DroppedCopies; Volume::MOST_DROPPED],
+}
+
+/// Clean copies that went with the only device that had them, which was dropped from its pair.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DroppedCopies {
+    /// The device that was home to them; [`DroppedCopies::ANY_HOME`] stands for all.
+    pub home: u16,
+    /// Those of earlier versions than this are gone; 0: none.
+    pub before: u64,
+}
+
+impl DroppedCopies {
+    /// Stands for all devices.
+    pub const ANY_HOME: u16 = u16::MAX;
+
+    /// Whether a clean copy of this version went, to which this device was home.
+    pub fn has(&self, home: u16, version: u64) -> bool {
+        version < self.before && (self.home == home || self.home == Self::ANY_HOME)
+    }
 }
 
 impl Volume {
     /// Longest name in bytes.
     pub const MAX_NAME_BYTES: usize = 200;
+    /// Devices of which it is known since when their copies are gone.
+    pub const MOST_DROPPED: usize = 2;
 }
 
 /// Volumes and the owners of the extents.
@@ -84,7 +109,18 @@ struct RawVolume {
 }
 
 const BODY: usize = size_of::<Raw>();
-const _: () = assert!(BODY + VOLUMES_PER_PAGE * size_of::<RawVolume>() <= PAGE_BYTES);
+/// What a page says of a volume behind all volumes; in pages of before this was written there are zeroes.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawStart {
+    attached_in: U64,
+    dropped_before: [U64; Volume::MOST_DROPPED],
+    dropped_home: [U16; Volume::MOST_DROPPED],
+}
+
+/// Where a page has these.
+const STARTS: usize = PAGE_BYTES - VOLUMES_PER_PAGE * size_of::<RawStart>();
+const _: () = assert!(BODY + VOLUMES_PER_PAGE * size_of::<RawVolume>() <= STARTS);
 const _: () = assert!(BODY + EXTENTS_PER_PAGE * 2 <= PAGE_BYTES);
 
 fn wrong(field: &'static str) -> FormatError {
@@ -172,6 +208,13 @@ impl Directory {
             };
             let at = BODY + place * size_of::<RawVolume>();
             page[at..at + size_of::<RawVolume>()].copy_from_slice(raw.as_bytes());
+            let start = RawStart {
+                attached_in: U64::new(volume.attached_in),
+                dropped_before: volume.dropped.map(|dropped| U64::new(dropped.before)),
+                dropped_home: volume.dropped.map(|dropped| U16::new(dropped.home)),
+            };
+            let at = STARTS + place * size_of::<RawStart>();
+            page[at..at + size_of::<RawStart>()].copy_from_slice(start.as_bytes());
         }
         Ok(())
     }
@@ -230,6 +273,12 @@ impl Directory {
                 self.volumes.push(None);
                 continue;
             }
+            let at = STARTS + place * size_of::<RawStart>();
+            let (start, _) = RawStart::read_from_prefix(&page[at..]).map_err(|_| wrong("start"))?;
+            let dropped = [0, 1].map(|at| DroppedCopies {
+                home: start.dropped_home[at].get(),
+                before: start.dropped_before[at].get(),
+            });
             let name = raw.name.get(..raw.name_bytes.get() as usize).ok_or(wrong("name"))?;
             let name = std::str::from_utf8(name).map_err(|_| wrong("name"))?;
             self.volumes.push(Some(Volume {
@@ -237,6 +286,8 @@ impl Directory {
                 tag: VolumeTag(raw.tag.get()),
                 backing_bytes: raw.backing_bytes.get(),
                 ring: raw.ring.get(),
+                attached_in: start.attached_in.get(),
+                dropped,
             }));
         }
         Ok(())

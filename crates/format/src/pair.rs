@@ -1,4 +1,4 @@
-//! The label of an SSD that is one of a pair, two SSDs that hold the same: which pair, which of the two, and who of them has
+//! The label of an SSD that is one of a pair, two SSDs with all that is dirty on both: which pair, which of the two, and who of them has
 //! everything. Two copies, written in turn where a cache SSD has its superblocks, so that a device is never taken for both; the valid
 //! one with the higher generation counts, and of two members the label with the higher generation speaks for both. Several pairs may
 //! hold one cache together, each a part of it: a label says which of how many its pair is.
@@ -31,6 +31,8 @@ pub struct PairLabel {
     pub number: usize,
     /// See [`PairLabel::number`]; at least 1.
     pub pairs: usize,
+    /// In the run of which epoch of the cache each of them was dropped last, and with it what it alone had; 0: never.
+    pub dropped_in: [u64; PairLabel::MEMBERS],
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -45,6 +47,7 @@ struct Raw {
     number: u8,
     /// Pairs beside this one: a label from before there could be several has zeroes here, and is of the only one.
     other_pairs: u8,
+    dropped_in: [U64; PairLabel::MEMBERS],
 }
 
 impl PairLabel {
@@ -72,6 +75,7 @@ impl PairLabel {
             in_sync: self.in_sync.map(u8::from),
             number: self.number as u8,
             other_pairs: self.pairs as u8 - 1,
+            dropped_in: self.dropped_in.map(U64::new),
         });
         page::seal(&mut page);
         page
@@ -89,6 +93,7 @@ impl PairLabel {
             in_sync: raw.in_sync.map(|flag| flag == 1),
             number: raw.number.into(),
             pairs: usize::from(raw.other_pairs) + 1,
+            dropped_in: raw.dropped_in.map(U64::get),
         };
         let wrong = |field| Err(FormatError { what: WHAT, wrong: Wrong::Field(field) });
         if label.generation > PairLabel::MOST_GENERATIONS {

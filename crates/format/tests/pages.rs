@@ -61,8 +61,11 @@ fn directory() -> Directory {
     let layout = superblock(1).layout().unwrap();
     let mut directory = Directory::empty(layout.extents);
     directory.generation = 5;
-    let volume =
-        |name: &str| Some(Volume { name: name.to_owned(), tag: TAG, backing_bytes: 1 << 30, ring: 3 });
+    let volume = |name: &str| {
+        let (name, backing_bytes) = (name.to_owned(), 1 << 30);
+        let dropped = [DroppedCopies { home: 3, before: 7 }, DroppedCopies::default()];
+        Some(Volume { name, tag: TAG, backing_bytes, ring: 3, attached_in: 9, dropped })
+    };
     directory.volumes = vec![volume("vm1"), None, volume("vm3")];
     directory.owners[0] = Some(0);
     directory.owners[7] = Some(2);

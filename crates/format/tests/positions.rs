@@ -86,6 +86,7 @@ fn label_of_a_pair() {
         in_sync: [false, true],
         number: 2,
         pairs: 4,
+        dropped_in: [B, C],
     };
     check_page(
         &label.encode()[..],
@@ -98,6 +99,8 @@ fn label_of_a_pair() {
             (0x39, "0001"),             // which have everything
             (0x3b, "02"),               // which of the pairs
             (0x3c, "03"),               // pairs beside it
+            // In which epochs its members were dropped.
+            (0x3d, "b1b2b3b4b5b6b7b82122232425262728"),
         ],
     );
     assert_eq!(PairLabel::decode(&label.encode()[..]), Ok(label));
@@ -111,7 +114,7 @@ fn label_of_a_pair() {
     ];
     assert!(impossible.iter().all(|label| PairLabel::decode(&label.encode()[..]).is_err()));
     // Those from before there could be several have zeroes there.
-    let one = PairLabel { number: 0, pairs: 1, ..label };
+    let one = PairLabel { number: 0, pairs: 1, dropped_in: [0; 2], ..label };
     assert!(one.encode()[0x3b..].iter().all(|&byte| byte == 0));
 }
 
@@ -121,7 +124,17 @@ fn directory() {
     const PAGE: usize = 0x1000;
     let mut directory = Directory::empty(0x7d2);
     directory.generation = A;
-    let volume = |name: &str, ring| Some(Volume { name: name.to_owned(), tag: TAG, backing_bytes: B, ring });
+    let volume = |name: &str, ring| {
+        let one = |home, before| DroppedCopies { home, before };
+        Some(Volume {
+            name: name.to_owned(),
+            tag: TAG,
+            backing_bytes: B,
+            ring,
+            attached_in: B,
+            dropped: [one(0x0201, C), one(0x0403, D)],
+        })
+    };
     directory.volumes = vec![None; 17];
     directory.volumes[1] = volume("vm", C);
     directory.volumes[16] = volume("other", D);
@@ -148,6 +161,10 @@ fn directory() {
                 (0x12c, "0200"),
                 (0x12e, "0100"),
                 (0x130, "766d"),
+                // Of 0x1c bytes from 0xe5c on: epoch of the last start, before which versions copies are gone, and the homes of these.
+                (0xe78, "b1b2b3b4b5b6b7b8"),
+                (0xe80, "2122232425262728d1d2d3d4d5d6d7d8"),
+                (0xe90, "01020304"),
             ]),
             1 => fields.extend([
                 (0x114, "1112131415161718"),
@@ -156,6 +173,9 @@ fn directory() {
                 (0x12c, "0500"),
                 (0x12e, "0100"),
                 (0x130, "6f74686572"),
+                (0xe78, "b1b2b3b4b5b6b7b8"),
+                (0xe80, "2122232425262728d1d2d3d4d5d6d7d8"),
+                (0xe90, "01020304"),
             ]),
             // The number of the volume that owns the extent, or 0xffff.
             18 => fields.extend([(0x30, "0100ffffffff1000"), (0x38, &free[..1996 * 4])]),

@@ -277,7 +277,7 @@ impl<'c> FoundSsd<'c> {
             Size(superblock.block.bytes()),
             if files.is_direct() { "" } else { "; direct I/O does not work there, the page cache is used" }
         );
-        let (media, disks) = serve_from(files, &device, &state, disks, ssd)?;
+        let (media, disks) = serve_from(files, (&device, superblock.epoch), &state, disks, ssd)?;
         Ok(OpenSsd { media, disks, store, records, device })
     }
 
@@ -439,7 +439,7 @@ fn pair_generations(device: &CacheDevice) -> Vec<Option<u64>> {
 /// What guests are served from, and what it lies on.
 fn serve_from(
     files: SsdFiles,
-    device: &CacheDevice,
+    (device, epoch): (&CacheDevice, u64),
     state: &StateFile,
     of_daemon: &mut Disks,
     ssd: &SsdConfig,
@@ -453,7 +453,7 @@ fn serve_from(
                     members[member] = Some(of_daemon.under_path(&files.paths[member])?);
                 }
                 let disks = MemberDisks { pair: of_pairs.clone(), members };
-                let pair = ServedPair::new(files, *pair, disks, state.clone(), ssd.resilver_rate_bytes);
+                let pair = ServedPair::new(files, (*pair, epoch), disks, state.clone(), ssd.resilver_rate_bytes);
                 Ok(Arc::new(pair))
             };
             let pairs =

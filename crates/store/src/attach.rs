@@ -8,6 +8,7 @@ use lode_format::{
 use lode_types::planted;
 
 use crate::device::{SyncDevice, flush, read_pages, read_with_tries, write};
+use crate::dropped::DroppedPlaces;
 use crate::error::StoreError;
 use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::{Journal, first_ring_after};
@@ -123,9 +124,13 @@ impl Store {
         self.grow(device, spec, tag, &mut space, wanted)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
+        let dropped = self.view.dropped_places(device, &space.extents, &space.recovered);
+        if dropped.is_empty() {
+            space.recovered.dropped = Default::default();
+        }
         let identity = (spec.name.as_str(), spec.backing_bytes);
-        self.commit_volume(device, number, (tag, ring), identity, &space.extents)?;
-        Ok(self.attached(tag, ring, space, spec.places))
+        self.commit_volume(device, number, (tag, ring), identity, &space)?;
+        Ok(self.attached((tag, ring), space, dropped, spec.places))
     }
 
     fn free_number(&self) -> Result<u16, StoreError> {
@@ -398,14 +403,21 @@ impl Store {
         number: u16,
         (tag, ring): (VolumeTag, u64),
         (name, backing_bytes): (&str, u64),
-        extents: &[u32],
+        RecoveredSpace { extents, recovered }: &RecoveredSpace,
     ) -> Result<(), StoreError> {
         let mut next = self.view.directory.clone();
         let volumes = &mut next.volumes;
         if volumes.len() <= number as usize {
             volumes.resize(number as usize + 1, None);
         }
-        volumes[number as usize] = Some(Volume { name: name.to_owned(), tag, backing_bytes, ring });
+        volumes[number as usize] = Some(Volume {
+            name: name.to_owned(),
+            tag,
+            backing_bytes,
+            ring,
+            attached_in: self.view.superblock.epoch,
+            dropped: recovered.dropped,
+        });
         for (extent, owner) in next.owners.iter_mut().enumerate() {
             if extents.binary_search(&(extent as u32)).is_ok() {
                 *owner = Some(number);
@@ -416,13 +428,20 @@ impl Store {
         self.write_directory(device, next)
     }
 
-    fn attached(&self, tag: VolumeTag, ring: u64, space: RecoveredSpace, places: u64) -> Attached {
+    fn attached(
+        &self,
+        (tag, ring): (VolumeTag, u64),
+        space: RecoveredSpace,
+        dropped: DroppedPlaces,
+        places: u64,
+    ) -> Attached {
         let RecoveredSpace { extents, recovered: Recovered { found, version, buffered, unreadable, .. } } =
             space;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);
-        let places = Places::new(tag, contents, version, (per_extent, pages), extents.clone(), places);
+        let mut places = Places::new(tag, contents, version, (per_extent, pages), extents.clone(), places);
+        places.note_dropped(dropped);
         let cache = self.view.superblock.cache;
         let journal = Journal::new(cache, tag, ring, layout, extents.clone(), version);
         let store = VolumeStore::new(cache, tag, layout, extents, sequences, places, journal);

@@ -129,7 +129,7 @@ impl StoreView {
         progress: &mut dyn FnMut(u64),
     ) -> Result<VolumeCheck, StoreError> {
         let (number, volume) = self.find(name)?;
-        let (extents, recovered) = self.recover(device, number, volume, volume.backing_bytes)?;
+        let (extents, recovered) = self.recover_what_is_there(device, number, volume)?;
         let mut check = VolumeCheck::of(self.info(number, volume));
         check.lone_table_pages = self.lone_table_pages(device, name, &extents)?;
         check.clean_blocks = recovered.found.count(EntryState::Clean);
@@ -242,13 +242,13 @@ impl Store {
         let name = &check.info.name;
         let (number, volume) = self.view.find(name)?;
         let (tag, ring, backing_bytes) = (volume.tag, first_ring_after(volume.ring), volume.backing_bytes);
-        let (extents, mut recovered) = self.view.recover(device, number, volume, backing_bytes)?;
+        let (extents, mut recovered) = self.view.recover_what_is_there(device, number, volume)?;
         let lost = &check.damaged_clean_places;
         recovered.found.forget(|place, entry| entry.state == EntryState::Clean && lost.contains(&place));
         let mut space = RecoveredSpace { extents, recovered };
         self.write_again(device, tag, &mut space)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
-        self.commit_volume(device, number, (tag, ring), (name, backing_bytes), &space.extents)
+        self.commit_volume(device, number, (tag, ring), (name, backing_bytes), &space)
     }
 }

@@ -23,6 +23,14 @@ pub trait SyncDevice {
     fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.read(offset_bytes, buf)
     }
+    /// Which of the devices below has what is written here where one copy is enough for it.
+    fn home(&self, _offset_bytes: u64) -> u16 {
+        0
+    }
+    /// Devices below that were dropped in the run of this epoch or a later one. With each went what it alone had.
+    fn dropped_since(&self, _epoch: u64) -> Vec<u16> {
+        Vec::new()
+    }
     /// Writes `bytes` at `offset_bytes`.
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError>;
     /// Makes everything written durable.
@@ -49,6 +57,14 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
 
     fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         (**self).read_pages(offset_bytes, buf)
+    }
+
+    fn home(&self, offset_bytes: u64) -> u16 {
+        (**self).home(offset_bytes)
+    }
+
+    fn dropped_since(&self, epoch: u64) -> Vec<u16> {
+        (**self).dropped_since(epoch)
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {

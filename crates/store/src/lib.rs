@@ -24,6 +24,7 @@ mod circulation;
 mod contents;
 mod device;
 mod directory;
+mod dropped;
 mod error;
 mod found;
 mod free;

@@ -74,6 +74,8 @@ impl SpaceDirectory {
                     tag,
                     backing_bytes: *backing_bytes,
                     ring: first_ring_after(0),
+                    attached_in: superblock.epoch,
+                    dropped: Default::default(),
                 };
                 put(&mut next, number, Some(volume));
                 for &extent in &extents {

@@ -14,6 +14,7 @@ use lode_types::{BlockNo, Counter, planted};
 use crate::ages::{Ages, Era};
 use crate::circulation::Circulation;
 use crate::contents::{Content, Contents, HeldBlock};
+use crate::dropped::DroppedPlaces;
 use crate::place::Place;
 use crate::record_buffer::RecordBuffer;
 use crate::young::Young;
@@ -50,6 +51,7 @@ pub struct Places {
     buffer: RecordBuffer,
     next_version: u64,
     durable_version: u64,
+    dropped: DroppedPlaces,
     /// Places that failed: what they hold may still count, but they are not used again.
     quarantined: HashSet<Place>,
     dirty: u32,
@@ -95,6 +97,7 @@ impl Places {
             buffer: RecordBuffer::default(),
             next_version: version + 1,
             durable_version: version,
+            dropped: DroppedPlaces::default(),
             quarantined: HashSet::new(),
             dirty,
             journal_failed: false,
@@ -216,7 +219,25 @@ impl Places {
     /// Whether these bytes are the ones the place was given.
     pub fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
         let held = self.held(place);
-        data_checksum(self.tag, held.block, bytes) == held.crc
+        !self.is_dropped(place) && data_checksum(self.tag, held.block, bytes) == held.crc
+    }
+
+    /// The bytes of these places went before the volume was attached, see [`Places::drop_copies`].
+    pub(crate) fn note_dropped(&mut self, dropped: DroppedPlaces) {
+        self.dropped = dropped;
+    }
+
+    /// The bytes of the clean places of which this is true went with the only SSD that had them. Until something is put there again,
+    /// what is there was never written there, which a checksum does not tell often enough.
+    pub fn drop_copies(&mut self, is_home: impl Fn(Place) -> bool) {
+        let clean = self.contents.occupied().filter(|(_, content)| content.held.state == EntryState::Clean);
+        let gone = clean.map(|(place, _)| place).filter(|&place| is_home(place));
+        self.dropped.extend(self.contents.places(), gone);
+    }
+
+    /// Whether the bytes that a place was given went with an SSD.
+    pub fn is_dropped(&self, place: Place) -> bool {
+        self.dropped.has(place)
     }
 
     /// Version of the latest record.
@@ -242,6 +263,7 @@ impl Places {
         if volatile {
             self.volatile.insert(place, version);
         }
+        self.dropped.remove(place);
         self.hold_as_of(
             place,
             version,
@@ -438,7 +460,8 @@ impl Places {
         pages
     }
 
-    /// What a table page should say now, on which the durable version is the stamp. Volatile places pass for free.
+    /// What a table page should say now, on which the durable version is the stamp. Places that are volatile, or whose bytes are gone,
+    /// pass for free.
     ///
     /// An entry whose record is not durable yet has its own version, against which recovery checks its bytes. Any other one has
     /// a version that is no earlier than its own and no later than the stamp, because its own is not kept. That is enough for all
@@ -463,7 +486,8 @@ impl Places {
 
     fn table_entry(&self, place: Place) -> TableEntry {
         let Content { held: HeldBlock { state, block, crc }, is_volatile, age } = self.contents.get(place);
-        if (is_volatile && !planted("volatile-copy-in-table")) || state == EntryState::Free {
+        let is_told = !is_volatile || planted("volatile-copy-in-table");
+        if !is_told || self.is_dropped(place) || state == EntryState::Free {
             return TableEntry::default();
         }
         let durable = self.durable_version;
@@ -548,7 +572,8 @@ impl Places {
 
     /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.
     pub fn most_memory_bytes(places: u64, places_per_extent: u32, blocks: u64) -> u64 {
-        /// Bits that tell for each place whether it is free; sequences and states of table pages, bases of ages.
+        /// Bits that tell for each place whether it is free, and whether its bytes are gone; sequences and states of table pages,
+        /// bases of ages.
         const PLACES_PER_BYTE: u64 = 2;
         const EXTENT_BYTES: u64 = 32;
         /// What is not durable yet, and of how many places that is at most; the beginnings of eras.
@@ -570,6 +595,7 @@ impl Places {
             + self.ages.memory_bytes()
             + self.young.memory_bytes()
             + self.circulation.memory_bytes()
+            + self.dropped.memory_bytes()
             + (self.changed.capacity() + self.half_written.capacity()) * size_of::<u64>()
     }
 }

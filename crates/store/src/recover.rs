@@ -9,8 +9,8 @@
 
 use hashbrown::{HashMap, HashSet};
 use lode_format::{
-    CacheId, DeviceLayout, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES, RECORDS_PER_PAGE, Record,
-    RecordKind, TableEntry, TableView, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, DroppedCopies, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES,
+    RECORDS_PER_PAGE, Record, RecordKind, TableEntry, TableView, Volume, VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
@@ -44,13 +44,15 @@ pub(crate) struct Recovered {
     pub(crate) buffered: u64,
     /// Blocks newer than the backing disk whose bytes could not be read.
     pub(crate) unreadable: u64,
+    /// Which clean copies went with the devices that were home to them.
+    pub(crate) dropped: [DroppedCopies; Volume::MOST_DROPPED],
 }
 
 impl Recovered {
     /// Of a volume that is new, and has no extents yet.
     pub(crate) fn nothing(layout: &DeviceLayout, blocks: u64) -> Recovered {
         let found = FoundPlaces::new(layout.extent.places, layout.extent.table_pages, blocks);
-        Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0 }
+        Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0, dropped: Default::default() }
     }
 
     /// Blocks newer than the backing disk.
@@ -63,6 +65,20 @@ impl Recovered {
         let is_tentative =
             |entry: &TableEntry| entry.state == EntryState::Dirty && entry.version > self.durable;
         self.found.beyond_stamps().filter(move |(_, entry)| is_tentative(entry))
+    }
+
+    /// A device was dropped: all clean copies of until now that only it had are gone. Of more devices than there is room for all count as
+    /// dropped then.
+    pub(crate) fn note_dropped(&mut self, home: u16) {
+        let before = self.version + 1;
+        let free = self.dropped.iter().position(|dropped| dropped.before == 0 || dropped.home == home);
+        match free {
+            Some(at) => self.dropped[at] = DroppedCopies { home, before },
+            None => {
+                self.dropped = Default::default();
+                self.dropped[0] = DroppedCopies { home: DroppedCopies::ANY_HOME, before };
+            }
+        }
     }
 
     /// Forgets blocks that must not be believed.
@@ -131,7 +147,7 @@ pub(crate) fn recover(
     }
     let stays = |&&(place, version): &&(u32, u64)| tables.entry(place).version == version;
     let unreadable = unreadable.iter().filter(stays).count() as u64;
-    Ok(Recovered { found: tables, version, durable, buffered, unreadable })
+    Ok(Recovered { found: tables, version, durable, buffered, unreadable, dropped: Default::default() })
 }
 
 fn impossible() -> StoreError {

@@ -7,11 +7,13 @@ use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superbloc
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
 use crate::device::{SyncDevice, read_pages};
+use crate::dropped::DroppedPlaces;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::recover::{Recovered, RecoverySource, recover};
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::Store;
+use crate::volume::place_offset;
 
 /// A cache SSD as it is. It need not be the only one who reads it, but nobody may write to it meanwhile.
 #[derive(Clone, Debug)]
@@ -116,7 +118,7 @@ impl StoreView {
     /// What a volume's blocks are, which takes a recovery: reading all of its tables and its journal.
     pub fn count_blocks(&self, device: &mut dyn SyncDevice, name: &str) -> Result<BlockCounts, StoreError> {
         let (number, volume) = self.find(name)?;
-        let (_, recovered) = self.recover(device, number, volume, volume.backing_bytes)?;
+        let (_, recovered) = self.recover_what_is_there(device, number, volume)?;
         Ok(BlockCounts { clean: recovered.found.count(EntryState::Clean), dirty: recovered.dirty() })
     }
 
@@ -269,7 +271,46 @@ impl StoreView {
             blocks: self.blocks_of(backing_bytes),
             buffered: self.buffered.get(&volume.tag).map_or(&[], Vec::as_slice),
         };
-        let found = recover(device, source)?;
+        let mut found = recover(device, source)?;
+        found.dropped = volume.dropped;
+        for home in device.dropped_since(volume.attached_in) {
+            found.note_dropped(home);
+        }
         Ok((extents, found))
+    }
+
+    /// The same without the clean copies that went with devices.
+    pub(crate) fn recover_what_is_there(
+        &self,
+        device: &mut dyn SyncDevice,
+        number: u16,
+        volume: &Volume,
+    ) -> Result<(Vec<u32>, Recovered), StoreError> {
+        let (extents, mut recovered) = self.recover(device, number, volume, volume.backing_bytes)?;
+        let dropped = self.dropped_places(device, &extents, &recovered);
+        if !dropped.is_empty() {
+            recovered.found.forget(|place, _| dropped.has(place));
+        }
+        recovered.dropped = Default::default();
+        Ok((extents, recovered))
+    }
+
+    /// Places of clean copies that went with the devices that were home to them.
+    pub(crate) fn dropped_places(
+        &self,
+        device: &dyn SyncDevice,
+        extents: &[u32],
+        Recovered { found, dropped, .. }: &Recovered,
+    ) -> DroppedPlaces {
+        let mut places = DroppedPlaces::default();
+        if dropped.iter().any(|dropped| dropped.before > 0) {
+            let clean = found.occupied().filter(|(_, entry)| entry.state == EntryState::Clean);
+            let gone = clean.filter(|(place, entry)| {
+                let home = device.home(place_offset(&self.layout, extents, *place));
+                dropped.iter().any(|dropped| dropped.has(home, entry.version))
+            });
+            places.extend(found.places(), gone.map(|(place, _)| place));
+        }
+        places
     }
 }

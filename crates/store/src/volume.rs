@@ -147,6 +147,11 @@ impl VolumeStore {
         place_offset(&self.layout, &self.extents, place)
     }
 
+    /// What clean places hold is gone where this is true of their offset on the device ([`Places::drop_copies`]).
+    pub fn drop_copies(&mut self, is_home: impl Fn(u64) -> bool) {
+        self.places.drop_copies(|place| is_home(place_offset(&self.layout, &self.extents, place)));
+    }
+
     /// The volume's places.
     pub fn places(&self) -> &Places {
         &self.places

@@ -572,6 +572,7 @@ impl Guest {
         let counters = world.engine().counters();
         self.tally.read_hits += counters.read_hits.iter().sum::<u64>();
         self.tally.write_backs += counters.write_backs;
+        self.tally.dropped_clean_copies += world.engine().gauges().dropped_clean_copies;
         let alarms = world.engine().alarms();
         self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty + alarms.damaged_mirrored;
         for pair in world.pairs() {

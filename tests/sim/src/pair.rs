@@ -6,10 +6,10 @@ use lode_format::{CacheId, PairLabel, VolumeTag};
 use std::ops::Range;
 
 use lode_store::pair::{
-    DeviceChange, Followers, Leg, MEMBERS, Pair, PairArray, PairCommand, PairDevice, PairEnd, PairHealth,
-    PairRead, PairVolume, erase_label, probe_pair, write_label,
+    DeviceChange, Followers, Leg, MEMBERS, Pair, PairArray, PairCommand, PairDevice, PairHealth, PairNews,
+    PairOptions, PairVolume, erase_label, probe_pair, write_label,
 };
-use lode_store::{StoreError, SyncDevice};
+use lode_store::{Store, StoreError, SyncDevice};
 use lode_types::{BlockSize, Bufs, MediaError, Rng};
 
 use crate::disk::SimDisk;
@@ -41,6 +41,8 @@ pub struct SimPair {
     resilvering: Resilvering,
     /// Bytes of the pair that mean anything.
     used: Vec<Range<u64>>,
+    /// Epoch of the run.
+    epoch: u64,
     /// Devices in whose place another one came, with what commands do that were sent to them, and whether the volume still sends them.
     gone: [Option<SimDisk>; MEMBERS],
     sends_to_gone: [bool; MEMBERS],
@@ -119,12 +121,13 @@ impl SimPair {
             health,
             version: 1,
             followers: Followers::default(),
-            volume: PairVolume::new(VolumeTag(0), MOST_TICKS, health, 1),
+            volume: PairVolume::new(VolumeTag(0), MOST_TICKS, (health, 1), [false; MEMBERS]),
             follower: 0,
             recording: None,
             resilvers: false,
             resilvering: Resilvering::default(),
             used: Vec::new(),
+            epoch: 0,
             gone: [None, None],
             sends_to_gone: [false; MEMBERS],
             resilvered: 0,
@@ -166,12 +169,13 @@ impl SimPair {
     }
 
     /// A start has succeeded, and left the pair like this.
-    pub(crate) fn begin_run(&mut self, labels: Pair, tag: VolumeTag, used: Vec<Range<u64>>) {
+    pub(crate) fn begin_run(&mut self, labels: Pair, (tag, epoch): (VolumeTag, u64), used: Vec<Range<u64>>) {
+        self.epoch = epoch;
         (self.labels, self.known_generation) = (labels, Some(labels.generation));
         self.health =
             PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, resilvering: None };
         (self.version, self.followers) = (1, Followers::default());
-        self.volume = PairVolume::new(tag, MOST_TICKS, self.health, self.version);
+        self.volume = PairVolume::new(tag, MOST_TICKS, (self.health, self.version), [false; MEMBERS]);
         self.follower = self.followers.join(self.volume.followed());
         (self.recording, self.dropped, self.resilvered, self.replaced) = (None, 0, 0, 0);
         (self.resilvering, self.used) = (Resilvering::default(), used);
@@ -192,11 +196,11 @@ impl SimPair {
     }
 
     /// The end of a command to the pair, as far as it may be told.
-    pub(crate) fn next_end(&mut self) -> Option<PairEnd> {
+    pub(crate) fn next_news(&mut self) -> Option<PairNews> {
         let resilver = &mut self.resilvering.resilver;
-        let end = self.volume.next_end(|number| resilver.end_write(number))?;
+        let news = self.volume.next_news(|number| resilver.end_write(number))?;
         self.followers.note(self.follower, self.volume.followed());
-        Some(end)
+        Some(news)
     }
 
     fn change(&mut self, change: impl FnOnce(&mut PairHealth)) {
@@ -273,7 +277,8 @@ impl SimPair {
     pub(crate) fn next_leg(&mut self) -> Option<(Command, To)> {
         let Leg { token, member, kind } = self.volume.next_leg()?;
         let to = To { pair: self.labels.number, member, is_gone: self.sends_to_gone[member] };
-        Some((Command { id: token, device: DeviceId::Ssd, kind, read: PairRead::default() }, to))
+        let (device, options) = (DeviceId::Ssd, PairOptions::default());
+        Some((Command { id: token, device, kind, options }, to))
     }
 
     /// A command to a member has ended.
@@ -286,6 +291,8 @@ impl SimPair {
 
     /// About a second has gone by.
     pub(crate) fn tick(&mut self) {
+        // The last one that has everything is not given up.
+        self.follow();
         if let Some(member) = self.volume.tick() {
             self.drop_member(member);
             self.follow();
@@ -300,7 +307,7 @@ impl SimPair {
             self.begin_parked();
         } else if self.health.in_sync == [true; MEMBERS] {
             self.change(|health| (health.in_sync[member], health.is_recorded) = (false, false));
-            self.labels = self.labels.without(member);
+            self.labels = self.labels.without(member, self.epoch);
             self.recording = Some(Recording::Begun);
             self.dropped += 1;
         }
@@ -407,7 +414,8 @@ impl SimPair {
         let mut devices = [Some(first), Some(&mut self.second)];
         devices[member] = None;
         let mut device = PairDevice::new(said, devices);
-        device.begin(&labels)?;
+        let epoch = Store::probe(&mut device)?.epoch;
+        device.begin(&labels, epoch)?;
         self.known_generation = Some(device.pair().generation);
         Ok(())
     }

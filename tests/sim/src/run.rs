@@ -163,6 +163,8 @@ pub struct RunCounts {
     pub rescued: u64,
     /// Blocks of a pair of SSDs that were damaged on one and written again from the other.
     pub healed: u64,
+    /// Clean copies that were looked for, and had gone with an SSD of a pair.
+    pub dropped_clean_copies: u64,
     /// SSDs of a pair that failed, or were lost.
     pub members_dropped: u64,
     /// SSDs of a pair that were resilvered.
@@ -226,6 +228,7 @@ impl std::ops::AddAssign for RunCounts {
         self.damaged += other.damaged;
         self.rescued += other.rescued;
         self.healed += other.healed;
+        self.dropped_clean_copies += other.dropped_clean_copies;
         self.members_dropped += other.members_dropped;
         self.members_resilvered += other.members_resilvered;
         self.members_replaced += other.members_replaced;

@@ -47,6 +47,7 @@ fn g9_ssds_are_taken_out_and_replaced_while_guests_are_served() {
         ..plan(vec![machine], seed)
     });
     assert!(sum.members_replaced > 200 && sum.members_resilvered > 100, "{sum:?}");
+    assert!(sum.dropped_clean_copies > 100, "{sum:?}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct FormatCommand {
     /// The device or file.
     device: PathBuf,
 
-    /// Make a pair with this device or file: two SSDs that hold the same, so that the loss of either loses nothing.
+    /// Make a pair with this device or file: two SSDs with every dirty block on both, so that the loss of either loses nothing.
     #[arg(long, value_name = "DEVICE", conflicts_with = "read_ssd")]
     mirror: Option<PathBuf>,
 

@@ -45,7 +45,15 @@ impl Engine {
         for (at, block, data) in self.disk.destage_mut().was_read(at, data) {
             let (device, offset_bytes) = (DeviceId::Backing, self.config.block.start_of(block));
             let owner = Owner::Destage(at);
-            self.io.want(Want { device, offset_bytes, len: data.len(), data: Some(data), owner, find: None });
+            self.io.want(Want {
+                device,
+                offset_bytes,
+                len: data.len(),
+                data: Some(data),
+                owner,
+                find: None,
+                one_copy: false,
+            });
         }
     }
 

@@ -175,11 +175,17 @@ impl Engine {
         None
     }
 
-    /// A copy was found damaged: it is not used again, and an operator hears of it.
+    /// A copy was found damaged: it is not used again, and an operator hears of it, unless it went with an SSD of a pair.
     pub(super) fn note_damage(&mut self, block: BlockNo, damage: Damage) {
-        self.levels.note_damage(damage);
+        match damage {
+            Damage::Clean(place) if self.levels.places().is_dropped(place) => {
+                self.gauges.dropped_clean_copies += 1;
+            }
+            damage => self.alarms.note_damage(damage),
+        }
+        // Of a pair, the SSD that does not take what is written there next is dropped, and no place fails.
+        self.levels.note_damage(damage, !self.config.ssd_is_pair);
         self.flights.note_damage(block);
-        self.alarms.note_damage(damage);
     }
 
     /// Waits at a gate until `version` is durable.
@@ -279,7 +285,8 @@ impl Engine {
             }
         };
         let find = self.to_find(block, copy);
-        self.io.want(Want { device, offset_bytes, len, data: None, owner, find });
+        let one_copy = find.is_some() && !self.levels.is_dirty(self.flights.of(block).copy());
+        self.io.want(Want { device, offset_bytes, len, data: None, owner, find, one_copy });
     }
 
     /// What a read of this copy is to find, for a pair of SSDs.
@@ -309,19 +316,27 @@ impl Engine {
         let flight = self.flights.of_mut(block);
         let data = flight.take_bytes().or_else(|| at_hand.shared().cloned());
         let data = data.expect("what is written is there");
-        let is_copy = flight.access().is_none();
+        let (is_copy, is_dirty) =
+            (flight.access().is_none(), flight.puts_dirty(self.levels.is_dirty(flight.copy())));
         let place = if is_copy { self.levels.take_place() } else { self.levels.take_reserved_place() };
-        let crc = self.want_ssd_write(block, place, data, Owner::Block(block));
+        let crc = self.want_ssd_write(block, place, data, (Owner::Block(block), is_dirty));
         self.flights.of_mut(block).writes_to(place, crc);
     }
 
-    /// Wants a block written to a place of the SSD. Gives its checksum.
-    pub(super) fn want_ssd_write(&mut self, block: BlockNo, place: Place, data: Bytes, owner: Owner) -> u32 {
+    /// Wants a block written to a place of the SSD, which `is_dirty` there or equals the backing disk. Gives its checksum.
+    pub(super) fn want_ssd_write(
+        &mut self,
+        block: BlockNo,
+        place: Place,
+        data: Bytes,
+        (owner, is_dirty): (Owner, bool),
+    ) -> u32 {
         let store = self.levels.store().expect("a place is on an SSD");
         let crc = store.places().checksum(block, &data);
         let offset_bytes = store.offset(place);
         let (device, len) = (DeviceId::Ssd, data.len());
-        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None });
+        let one_copy = self.config.ssd_is_pair && (!is_dirty || planted("dirty-block-on-one-ssd"));
+        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None, one_copy });
         crc
     }
 
@@ -331,7 +346,15 @@ impl Engine {
         let (place, crc, offset_bytes) = self.levels.take_mirror(block, &data);
         flight.writes_to(place, crc);
         let (device, len, owner) = (DeviceId::ReadSsd, data.len(), Owner::Block(block));
-        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None });
+        self.io.want(Want {
+            device,
+            offset_bytes,
+            len,
+            data: Some(data),
+            owner,
+            find: None,
+            one_copy: false,
+        });
     }
 
     /// Whether a part of a block begins and ends between sectors; the volume's last one may be short.
@@ -364,6 +387,7 @@ impl Engine {
             data: Some(data),
             owner,
             find: None,
+            one_copy: false,
         });
     }
 

@@ -34,6 +34,14 @@ impl Engine {
         self.run();
     }
 
+    /// An SSD of a pair was dropped, and with it went what it alone had, of which nothing is believed from now on
+    /// ([`PairNews::Dropped`](lode_store::pair::PairNews::Dropped)). It was home to the bytes of the cache of which this is true.
+    pub fn ssd_dropped(&mut self, is_home: impl Fn(u64) -> bool) {
+        if let Some(store) = self.levels.store_mut() {
+            store.drop_copies(is_home);
+        }
+    }
+
     /// Whether a device failed in a way that ends durability, so that it has failed all who use it.
     pub fn has_failed(&self, device: DeviceId) -> bool {
         self.health.has_failed(device)

@@ -248,7 +248,15 @@ impl Engine {
             }
         };
         let (len, owner) = (data.len(), Owner::Group(number));
-        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None });
+        self.io.want(Want {
+            device,
+            offset_bytes,
+            len,
+            data: Some(data),
+            owner,
+            find: None,
+            one_copy: false,
+        });
     }
 
     /// A write of the group under way has ended.

@@ -66,6 +66,7 @@ fn carry_out(store: &mut VolumeStore, io: &mut Io) {
                 data: Some(buf.freeze()),
                 owner: Owner::Metadata(what),
                 find: None,
+                one_copy: false,
             }),
             Output::Flush { what } => {
                 io.command(DeviceId::Ssd, CommandKind::Flush, Owner::Metadata(what));

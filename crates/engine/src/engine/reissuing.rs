@@ -101,7 +101,7 @@ impl Engine {
     fn write_again(&mut self, block: BlockNo, slice: &RequestSlice) {
         let data = self.requests.whole_block(slice, self.config.block.bytes() as usize, None);
         let place = self.levels.take_place();
-        let crc = self.want_ssd_write(block, place, data, Owner::Reissue(block));
+        let crc = self.want_ssd_write(block, place, data, (Owner::Reissue(block), true));
         self.flights.of_mut(block).issued_again(place, crc);
     }
 

@@ -147,6 +147,13 @@ impl Flight {
         self.queue.front() == Some(&BlockOp::Move)
     }
 
+    /// Whether what the operation at the head writes to the SSD is newer than the backing disk, when the copy there is so.
+    pub(crate) fn puts_dirty(&self, is_dirty: bool) -> bool {
+        let is_write_back =
+            self.access().is_some_and(|access| matches!(access.kind, AccessKind::WriteBack { .. }));
+        is_write_back || (self.is_moving() && is_dirty && !planted("moved-block-is-clean"))
+    }
+
     fn head(&self) -> BlockAccess {
         *self.access().expect("an access is at the head")
     }
@@ -353,11 +360,7 @@ impl Flight {
         if is_move && !facts.is_well {
             return Next { bad_place: Some(place), act: Act::Finish, ..Next::default() };
         }
-        let put = Some(self.put(
-            place,
-            crc,
-            is_write_back || (is_move && facts.is_dirty && !planted("moved-block-is-clean")),
-        ));
+        let put = Some(self.put(place, crc, self.puts_dirty(facts.is_dirty)));
         if !is_write_back {
             return Next { put, act: Act::Finish, ..Next::default() };
         }

@@ -114,6 +114,14 @@ impl SyncDevice for CacheDevice {
         either!(self, device => device.read_pages(offset_bytes, buf))
     }
 
+    fn home(&self, offset_bytes: u64) -> u16 {
+        either!(self, device => device.home(offset_bytes))
+    }
+
+    fn dropped_since(&self, epoch: u64) -> Vec<u16> {
+        either!(self, device => device.dropped_since(epoch))
+    }
+
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         either!(self, device => device.write(offset_bytes, bytes))
     }

@@ -408,7 +408,7 @@ mod tests {
 
     #[test]
     fn what_is_in_the_place_of_a_dropped_member_does_not_matter() {
-        let alone = pair().without(0);
+        let alone = pair().without(0, 1);
         for found in [
             FoundAtPath::Other("it holds: ext4".to_owned()),
             FoundAtPath::Refused("in use".to_owned()),
@@ -423,7 +423,7 @@ mod tests {
     /// A member in whose place another came, and which comes back in the place of that one.
     #[test]
     fn an_outdated_member_is_left_out() {
-        let again = pair().without(0).with(0, 9 << 20);
+        let again = pair().without(0, 1).with(0, 9 << 20);
         let (old, newest) = (of(pair().label(0)), of(again.label(1)));
         let together = judged(old.clone(), newest.clone(), Some(again.generation)).unwrap();
         assert_eq!(together.pair.in_sync, [false, true]);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use lode_format::PairLabel;
 use lode_media::{MediaFile, OpenOptions};
+use lode_store::Store;
 use lode_store::pair::{MEMBERS, Pair, erase_label, probe_pair, write_label};
 use serde::{Deserialize, Serialize};
 
@@ -377,7 +378,9 @@ fn take_out(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, usize), Ser
     let was_in_sync = files.pair.in_sync[member];
     let file = files.files[member].take();
     let mut device = files.device();
-    device.begin(&files.labels).map_err(|error| ServerError::store(files.first_path().display(), error))?;
+    let fault = |error| ServerError::store(files.first_path().display(), error);
+    let epoch = Store::probe(&mut device).map_err(fault)?.epoch;
+    device.begin(&files.labels, epoch).map_err(fault)?;
     files.pair = *device.pair();
     StateFile::of(config).note_pair(number, files.pair.generation)?;
     if let Some(file) = file.filter(|_| !was_in_sync) {

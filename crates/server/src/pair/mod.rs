@@ -1,4 +1,4 @@
-//! Pairs of SSDs as the daemon has them: two files that hold the same. [`found`] finds out what paths are together, [`device`]
+//! Pairs of SSDs as the daemon has them: two files with all that is dirty on both. [`found`] finds out what paths are together, [`device`]
 //! is the cache as starts see it, [`served`] what all volumes of all shards know of it while they are served, [`volume`] one volume's
 //! commands to it, [`volumes`] those to all pairs of its cache, and [`manage`] what an operator does with members, of the pair that
 //! [`which`] finds. None of them must know what volumes put there.
@@ -18,4 +18,4 @@ pub use manage::{MemberState, MemberView, PairView, add_member, members, remove_
 pub(crate) use manage::{add_served, open_for, remove_served, resume_resilver};
 pub(crate) use served::{MemberDisks, ServedPair};
 pub(crate) use volume::FileChange;
-pub(crate) use volumes::{ServedPairs, VolumePairs};
+pub(crate) use volumes::{PairsNews, ServedPairs, VolumePairs};

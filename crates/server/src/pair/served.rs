@@ -54,6 +54,8 @@ pub(super) struct State {
     pub resilver: u64,
     /// It has everything, and labels are about to say so.
     pub counts: Option<usize>,
+    /// Members that were dropped in this run.
+    dropped: [bool; MEMBERS],
     /// The label is to be written, and whether a thread does.
     must_record: bool,
     is_recording: bool,
@@ -76,6 +78,8 @@ pub(crate) struct ServedPair {
     limit: Duration,
     /// Bytes a second that a resilver copies.
     pub(super) rate_bytes: u64,
+    /// Epoch of the run.
+    epoch: u64,
     events: OnceLock<Events>,
     is_closing: AtomicBool,
 }
@@ -105,10 +109,10 @@ fn unpack(bits: u64) -> (PairHealth, u64) {
 }
 
 impl ServedPair {
-    /// Of a pair as a start has left it, whose labels and state file say so.
+    /// Of a pair as a start has left it, whose labels and state file say so, in the run of this epoch.
     pub(crate) fn new(
         files: PairFiles,
-        labels: Pair,
+        (labels, epoch): (Pair, u64),
         disks: MemberDisks,
         state_file: StateFile,
         rate_bytes: u64,
@@ -138,6 +142,7 @@ impl ServedPair {
                 members,
                 resilver: 0,
                 counts: None,
+                dropped: [false; MEMBERS],
                 must_record: false,
                 is_recording: false,
             }),
@@ -150,6 +155,7 @@ impl ServedPair {
             state_file,
             limit: files.limit,
             rate_bytes,
+            epoch,
             events: OnceLock::new(),
             is_closing: AtomicBool::new(false),
         }
@@ -180,6 +186,11 @@ impl ServedPair {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         // What it holds is changed in whole steps.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Members that were dropped in this run.
+    pub(super) fn dropped(&self) -> [bool; MEMBERS] {
+        self.state().dropped
     }
 
     /// Taken after [`ServedPair::state`], where both are.
@@ -267,7 +278,8 @@ impl ServedPair {
             tracing::warn!("{text}. What it has is not used; `lode device list` shows how the pair stands");
             self.note(kind, &text);
         } else if state.labels.in_sync == [true; MEMBERS] {
-            state.labels = state.labels.without(member);
+            state.labels = state.labels.without(member, self.epoch);
+            state.dropped[member] = true;
             state.must_record = true;
             self.set_health(&state, |health| {
                 (health.in_sync[member], health.is_recorded, health.resilvering) = (false, false, None);

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_format::VolumeTag;
 use lode_media::{Done, FileId, MediaFile, Payload};
-use lode_store::pair::{DeviceChange, Followed, Leg, MEMBERS, PairCommand, PairEnd, PairVolume};
+use lode_store::pair::{DeviceChange, Followed, Leg, MEMBERS, PairCommand, PairNews, PairVolume};
 use lode_types::Bufs;
 
 use super::served::ServedPair;
@@ -45,11 +45,13 @@ impl VolumePair {
         // Before it is known what it goes by, so that nothing comes in the place of what it opens.
         let follower = pair.follow();
         let (health, version) = pair.health();
+        // After it: what is dropped in between is told twice.
+        let dropped = pair.dropped();
         let mut open = open;
         let files = [0, 1].map(|member| pair.file(member).filter(|_| health.uses(member)).map(&mut open));
         let flushes = Flushes::new([0, 1].map(|member| pair.disks_of(member)).into());
         // Ticks are seconds.
-        let volume = PairVolume::new(tag, pair.limit().as_secs(), health, version);
+        let volume = PairVolume::new(tag, pair.limit().as_secs(), (health, version), dropped);
         let followed = volume.followed();
         pair.followers().note(follower, followed);
         VolumePair { pair, volume, files, flushes, follower, followed, failure: String::new() }
@@ -219,19 +221,21 @@ impl VolumePair {
         self.follow();
     }
 
-    /// The end of a command to the pair, as far as it may be told.
-    pub(crate) fn next_end(&mut self) -> Option<PairEnd> {
+    /// What the volume is to be told next.
+    pub(crate) fn next_news(&mut self) -> Option<PairNews> {
         let pair = &self.pair;
-        let end = self.volume.next_end(|number| {
+        let news = self.volume.next_news(|number| {
             pair.resilver().end_write(number);
             pair.resilver_changed.notify_all();
         })?;
         self.tell_followed();
-        Some(end)
+        Some(news)
     }
 
     /// About a second has gone by.
     pub(crate) fn tick(&mut self) {
+        // The last one that has everything is not given up.
+        self.follow();
         if let Some(member) = self.volume.tick() {
             let why = format!("it has not answered for {} s", self.pair.limit().as_secs());
             self.pair.drop_member(member, &why);

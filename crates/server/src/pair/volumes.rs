@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_format::VolumeTag;
 use lode_media::{Done, FileId, MediaFile};
-use lode_store::pair::{ArrayCommands, PairCommand, PairEnd, PairRead, Stripes};
+use lode_store::pair::{ArrayCommands, MEMBERS, PairCommand, PairEnd, PairNews, PairOptions, Stripes};
 
 use super::served::ServedPair;
 use super::volume::{FileChange, VolumePair};
@@ -25,12 +25,20 @@ impl ServedPairs {
     pub(crate) fn run_now(&self, kind: CommandKind) -> Result<(), MediaError> {
         let mut result = Ok(());
         let mut commands = ArrayCommands::new(Arc::clone(&self.stripes));
-        let command = PairCommand { id: 0, kind, read: PairRead::default() };
+        let command = PairCommand { id: 0, kind, options: PairOptions::default() };
         commands.begin(command, |pair, command| {
             result = result.and(self.pairs[pair].run_now(&command.kind));
         });
         result
     }
+}
+
+/// As [`PairNews`], of all pairs together.
+pub(crate) enum PairsNews {
+    /// A device was dropped, by its number among those of all pairs.
+    Dropped(u16),
+    /// A command to the cache has ended.
+    End(PairEnd),
 }
 
 /// See the module's documentation.
@@ -68,9 +76,9 @@ impl VolumePairs {
     }
 
     /// Takes a command to the cache.
-    pub(crate) fn begin(&mut self, id: u64, kind: CommandKind, read: PairRead) {
+    pub(crate) fn begin(&mut self, id: u64, kind: CommandKind, options: PairOptions) {
         let VolumePairs { commands, pairs, .. } = self;
-        commands.begin(PairCommand { id, kind, read }, |pair, command| pairs[pair].begin(command));
+        commands.begin(PairCommand { id, kind, options }, |pair, command| pairs[pair].begin(command));
     }
 
     /// The next command to a member: its token, its file, and what is to be done there.
@@ -114,19 +122,31 @@ impl VolumePairs {
         self.pairs[pair].opened(member, file);
     }
 
-    /// The end of a command to the cache, as far as it may be told.
-    pub(crate) fn next_end(&mut self) -> Option<PairEnd> {
+    /// What the volume is to be told next: the end of a command to the cache, as far as it may be told, or which device of all was dropped
+    /// ([`Stripes::home`]).
+    pub(crate) fn next_news(&mut self) -> Option<PairsNews> {
         for (number, pair) in self.pairs.iter_mut().enumerate() {
-            while let Some(end) = pair.next_end() {
+            while let Some(news) = pair.next_news() {
+                let end = match news {
+                    PairNews::Dropped(member) => {
+                        return Some(PairsNews::Dropped((number * MEMBERS + member) as u16));
+                    }
+                    PairNews::End(end) => end,
+                };
                 if end.result.is_err() {
                     self.failed = number;
                 }
                 if let Some(end) = self.commands.ended(end) {
-                    return Some(end);
+                    return Some(PairsNews::End(end));
                 }
             }
         }
         None
+    }
+
+    /// Where the cache is on its pairs.
+    pub(crate) fn stripes(&self) -> &Stripes {
+        self.commands.stripes()
     }
 
     /// About a second has gone by.

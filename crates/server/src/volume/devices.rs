@@ -9,7 +9,7 @@ use lode_types::Bufs;
 
 use super::Volume;
 use crate::flushes::Verdict;
-use crate::pair::{FileChange, VolumePairs};
+use crate::pair::{FileChange, PairsNews, VolumePairs};
 use crate::ssd::SsdMedia;
 
 /// What the engine's commands to the cache SSD go to.
@@ -72,7 +72,7 @@ impl Volume {
             {
                 return Some((token | OF_MEMBER, file, kind));
             }
-            let Some(DeviceCommand { id, device, kind, read }) = self.engine.next_command() else {
+            let Some(DeviceCommand { id, device, kind, options }) = self.engine.next_command() else {
                 // What could not be sent to a member has ended.
                 return if self.take_pair_ends() { continue } else { None };
             };
@@ -84,7 +84,7 @@ impl Volume {
                 (DeviceId::Backing, _) => self.backing,
                 (DeviceId::Ssd, Some(VolumeSsd::One(file))) => *file,
                 (DeviceId::Ssd, Some(VolumeSsd::Pairs(pairs))) => {
-                    pairs.begin(id, kind, read);
+                    pairs.begin(id, kind, options);
                     continue;
                 }
                 (DeviceId::Ssd, None) => unreachable!("an engine without an SSD does not use one"),
@@ -115,7 +115,15 @@ impl Volume {
     fn take_pair_ends(&mut self) -> bool {
         let mut were_any = false;
         while let Some(VolumeSsd::Pairs(pairs)) = &mut self.ssd {
-            let Some(PairEnd { id, result, bufs, .. }) = pairs.next_end() else { break };
+            let Some(news) = pairs.next_news() else { break };
+            let PairEnd { id, result, bufs, .. } = match news {
+                PairsNews::End(end) => end,
+                PairsNews::Dropped(device) => {
+                    let stripes = pairs.stripes();
+                    self.engine.ssd_dropped(|offset_bytes| stripes.home(offset_bytes) == device);
+                    continue;
+                }
+            };
             let why = result.err().map(|_| format!("neither SSD of the pair: {}", pairs.failure()));
             self.command_ended(Completion { id, result, bufs }, why);
             were_any = true;

@@ -103,9 +103,9 @@ impl<D: SyncDevice> PairArray<D> {
     /// # Errors
     /// [`StoreErrorKind::Media`] when no member of a pair can be written.
     pub fn begin(&mut self, labels: &[[Option<PairLabel>; MEMBERS]]) -> Result<(), StoreError> {
-        let pairs = self.pairs.len();
+        let (epoch, pairs) = (Store::probe(self)?.epoch, self.pairs.len());
         for (number, (pair, labels)) in self.pairs.iter_mut().zip(labels).enumerate() {
-            pair.begin(labels).map_err(|error| match pairs {
+            pair.begin(labels, epoch).map_err(|error| match pairs {
                 1 => error,
                 _ => error.within(&format!("pair {} of {pairs}", number + 1)),
             })?;
@@ -179,6 +179,19 @@ impl<D: SyncDevice> SyncDevice for PairArray<D> {
 
     fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.read_parts(offset_bytes, buf, PairDevice::read_pages)
+    }
+
+    fn home(&self, offset_bytes: u64) -> u16 {
+        self.stripes.home(offset_bytes)
+    }
+
+    fn dropped_since(&self, epoch: u64) -> Vec<u16> {
+        let pairs = (0..).zip(&self.pairs);
+        pairs
+            .flat_map(|(pair, device)| {
+                device.dropped_since(epoch).into_iter().map(move |member| pair * MEMBERS as u16 + member)
+            })
+            .collect()
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {

@@ -7,9 +7,8 @@ use hashbrown::HashMap;
 use lode_types::{Buf, Bufs, Bytes, CommandKind, Counter, MediaError, planted};
 use smallvec::SmallVec;
 
-use super::fanout::{PairEnd, PairRead};
+use super::fanout::{PairCommand, PairEnd, PairOptions};
 use super::stripes::{Part, Stripes};
-use super::volume::PairCommand;
 
 /// A command that went to several pairs, or to several places of one.
 #[derive(Debug)]
@@ -56,16 +55,16 @@ impl ArrayCommands {
         }
         let (start, length) = command.kind.range();
         let parts = self.stripes.parts(start..start + length);
-        let PairCommand { id, mut kind, mut read } = command;
+        let PairCommand { id, mut kind, mut options } = command;
         if let [Part { pair, offset_bytes, .. }] = parts[..] {
             move_to(&mut kind, offset_bytes);
-            return send(pair, PairCommand { id: whole(id), kind, read });
+            return send(pair, PairCommand { id: whole(id), kind, options });
         }
         let is_write = !matches!(kind, CommandKind::Read { .. });
         let first = self.divide(id, parts.len(), is_write);
         for (part, place) in (first..).zip(&parts) {
-            let (kind, read) = take_part(&mut kind, &mut read, place);
-            send(place.pair, PairCommand { id: part_id(part), kind, read });
+            let (kind, options) = take_part(&mut kind, &mut options, place);
+            send(place.pair, PairCommand { id: part_id(part), kind, options });
         }
     }
 
@@ -73,8 +72,8 @@ impl ArrayCommands {
         let pairs = if planted("flush-of-one-pair-only") { 1 } else { self.stripes.pairs() };
         let first = self.divide(command.id, pairs, true);
         for (part, pair) in (first..).zip(0..pairs) {
-            let (kind, read) = (CommandKind::Flush, PairRead::default());
-            send(pair, PairCommand { id: part_id(part), kind, read });
+            let (kind, options) = (CommandKind::Flush, PairOptions::default());
+            send(pair, PairCommand { id: part_id(part), kind, options });
         }
     }
 
@@ -156,14 +155,14 @@ fn move_to(kind: &mut CommandKind, to_bytes: u64) {
 }
 
 /// Takes from a command that is no flush what is for this part, of which it is the first that is left.
-fn take_part(kind: &mut CommandKind, read: &mut PairRead, part: &Part) -> (CommandKind, PairRead) {
+fn take_part(kind: &mut CommandKind, options: &mut PairOptions, part: &Part) -> (CommandKind, PairOptions) {
     let &Part { offset_bytes, length_bytes, .. } = part;
     let mut checks = SmallVec::new();
     let kind = match kind {
         CommandKind::Flush => CommandKind::Flush,
         CommandKind::Read { bufs, .. } => {
             let count = count_of(bufs.iter().map(Buf::len), length_bytes);
-            checks = read.checks.drain(..count.min(read.checks.len())).collect();
+            checks = options.checks.drain(..count.min(options.checks.len())).collect();
             CommandKind::Read { offset_bytes, bufs: bufs.drain(..count).collect() }
         }
         CommandKind::Write { data, .. } => {
@@ -175,7 +174,7 @@ fn take_part(kind: &mut CommandKind, read: &mut PairRead, part: &Part) -> (Comma
             CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap }
         }
     };
-    (kind, PairRead { checks, every_copy: read.every_copy })
+    (kind, PairOptions { checks, every_copy: options.every_copy, one_copy: options.one_copy })
 }
 
 /// How many of these buffers have so many bytes together.

@@ -6,7 +6,7 @@ use lode_types::{BlockSize, MediaError, planted};
 
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
-use super::member::{MEMBERS, other};
+use super::member::{MEMBERS, home_member, other};
 use crate::device::{SyncDevice, flush, write};
 use crate::error::StoreError;
 
@@ -17,6 +17,8 @@ pub struct PairDevice<D> {
     pair: Pair,
     /// By member; those that are not in sync are not touched.
     devices: [Option<D>; MEMBERS],
+    /// Epoch of the run that begins.
+    epoch: u64,
 }
 
 impl<D: SyncDevice> PairDevice<D> {
@@ -25,10 +27,9 @@ impl<D: SyncDevice> PairDevice<D> {
     /// # Panics
     /// When no device is there that has everything.
     pub fn new(pair: Pair, devices: [Option<D>; MEMBERS]) -> PairDevice<D> {
-        let mut device = PairDevice { pair, devices };
-        for member in 0..MEMBERS {
-            device.pair.in_sync[member] &= device.devices[member].is_some();
-        }
+        let is_missed = |&member: &usize| pair.in_sync[member] && devices[member].is_none();
+        let pair = (0..MEMBERS).filter(is_missed).fold(pair, Pair::missing);
+        let device = PairDevice { pair, devices, epoch: 0 };
         assert!(device.pair.in_sync != [false; MEMBERS], "somebody has everything");
         device
     }
@@ -56,11 +57,12 @@ impl<D: SyncDevice> PairDevice<D> {
     /// brings labels up to the newest one: alone, a member with an older one would not be believed. The newest one is written again as well:
     /// that it can be read does not say that it is durable, because the flush after it may have failed. Then makes what describes
     /// the cache, which is on the first of its pairs, the same on both members: of writes before a power cut each of them may have got
-    /// others.
+    /// others. `epoch` is that of the last run.
     ///
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when no member can be written.
-    pub fn begin(&mut self, labels: &[Option<PairLabel>; MEMBERS]) -> Result<(), StoreError> {
+    pub fn begin(&mut self, labels: &[Option<PairLabel>; MEMBERS], epoch: u64) -> Result<(), StoreError> {
+        (self.pair, self.epoch) = (self.pair.since(epoch), epoch + 1);
         self.pair = self.pair.begun(*labels);
         let newest = self.pair.generation;
         let is_older = |label: &Option<PairLabel>| label.is_none_or(|label| label.generation < newest);
@@ -68,7 +70,7 @@ impl<D: SyncDevice> PairDevice<D> {
         for member in (0..MEMBERS).filter(|&member| is_written(member)) {
             if let Err(error) = self.write_label_of(member) {
                 match self.pair.in_sync[other(member)] {
-                    true => self.record(self.pair.without(member))?,
+                    true => self.record(self.pair.without(member, self.epoch))?,
                     false => return Err(error),
                 }
             }
@@ -114,7 +116,8 @@ impl<D: SyncDevice> PairDevice<D> {
     }
 
     fn drop_member(&mut self, member: usize) -> Result<(), MediaError> {
-        self.record(self.pair.without(member)).map_or(Err(MediaError::Io), |()| Err(MediaError::Gone))
+        self.record(self.pair.without(member, self.epoch))
+            .map_or(Err(MediaError::Io), |()| Err(MediaError::Gone))
     }
 
     /// Reads from the first member that is asked and can.
@@ -180,6 +183,15 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
             }
         }
         Ok(())
+    }
+
+    fn home(&self, offset_bytes: u64) -> u16 {
+        home_member(offset_bytes) as u16
+    }
+
+    fn dropped_since(&self, epoch: u64) -> Vec<u16> {
+        let members = (0..MEMBERS).filter(|&member| self.pair.was_dropped_since(member, epoch));
+        members.map(|member| member as u16).collect()
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {

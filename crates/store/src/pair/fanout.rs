@@ -1,5 +1,5 @@
-//! Commands to a pair while a volume is served: what is written goes to both members, what is read comes from one of them, and from
-//! the other one where it is not what it should be. What was found damaged or unreadable is written again with what the other one
+//! Commands to a pair while a volume is served: what is written goes to both members, or to one where that is enough; what is read
+//! comes from one of them, and from the other one where it is not what it should be. What was found damaged or unreadable is written again with what the other one
 //! has; a member that does not even take that is to be dropped. It must not know devices, threads, or what else uses the pair.
 
 use std::collections::VecDeque;
@@ -9,10 +9,18 @@ use lode_format::{PairLabel, VolumeTag, data_checksum};
 use lode_types::{BlockNo, Buf, Bufs, CommandKind, Counter, MediaError, planted};
 use smallvec::SmallVec;
 
-use super::member::{MEMBERS, other};
+use super::member::{MEMBERS, home_member, other};
 
-/// Neighbours are read from the same member: so many bytes from one, as many from the other.
-const STRIPE_BYTES: u64 = 1 << 20;
+/// A command to the pair.
+#[derive(Debug)]
+pub struct PairCommand {
+    /// What its end is told with.
+    pub id: u64,
+    /// What it is to do.
+    pub kind: CommandKind,
+    /// Which copies it is about.
+    pub options: PairOptions,
+}
 
 /// What the host knows of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,13 +42,16 @@ impl PairHealth {
     }
 }
 
-/// What a read of blocks is to find: block and checksum of each of its buffers. Without them whatever can be read is right.
+/// Which copies a read or write of blocks is about.
 #[derive(Clone, Debug, Default)]
-pub struct PairRead {
-    /// One for each buffer, or none.
+pub struct PairOptions {
+    /// What a read is to find: block and checksum of each of its buffers. None: whatever can be read is right.
     pub checks: SmallVec<[(BlockNo, u32); 1]>,
-    /// Every member is read, not only the first whose bytes are right.
+    /// Of a read: every member is read, not only the first whose bytes are right.
     pub every_copy: bool,
+    /// Only the block's home has it ([`home_member`](super::home_member)): a write goes there alone, and a read looks nowhere else as
+    /// long as that member has everything. With a member that is dropped goes what it alone had.
+    pub one_copy: bool,
 }
 
 /// A command to a member.
@@ -84,13 +95,15 @@ struct Joint {
     took: [bool; MEMBERS],
     error: Option<MediaError>,
     read: Option<ReadUnderWay>,
+    /// A write for which one member is enough, for the other one, should the first one not take it, or go.
+    one_copy: Option<CommandKind>,
 }
 
 #[derive(Debug)]
 struct ReadUnderWay {
     offset_bytes: u64,
     lens: SmallVec<[usize; 1]>,
-    want: PairRead,
+    want: PairOptions,
     /// Which members were asked, and what they gave.
     asked: [bool; MEMBERS],
     found: [Option<Bufs>; MEMBERS],
@@ -104,6 +117,8 @@ struct Ended {
     end: PairEnd,
     /// This member lacks it.
     lacks: Option<usize>,
+    /// Only this member has it, which is enough; for the other one, should that go.
+    only: Option<(usize, CommandKind)>,
 }
 
 /// The commands of one volume to its pair. See the module's documentation.
@@ -144,22 +159,32 @@ impl Fanout {
     }
 
     /// Takes a command to the pair. What members are to do for it is taken from [`Fanout::next_leg`].
-    pub fn begin(&mut self, id: u64, kind: CommandKind, read: PairRead, health: &PairHealth) {
+    pub fn begin(&mut self, PairCommand { id, kind, options }: PairCommand, health: &PairHealth) {
         let command = self.next_command;
         self.next_command += 1;
         let (asked, took) = ([false; MEMBERS], [false; MEMBERS]);
-        let mut joint = Joint { id, legs_left: 0, asked, took, error: None, read: None };
+        let mut joint = Joint { id, legs_left: 0, asked, took, error: None, read: None, one_copy: None };
         match kind {
             CommandKind::Read { offset_bytes, bufs } => {
-                let preferred = (offset_bytes / STRIPE_BYTES % MEMBERS as u64) as usize;
-                let member = if health.in_sync[preferred] { preferred } else { other(preferred) };
+                let home = home_member(offset_bytes);
+                let member = if health.in_sync[home] { home } else { other(home) };
                 let lens = bufs.iter().map(Buf::len).collect();
                 let mut asked = [false; MEMBERS];
                 asked[member] = true;
                 let found = [None, None];
-                joint.read = Some(ReadUnderWay { offset_bytes, lens, want: read, asked, found, best: None });
+                joint.read =
+                    Some(ReadUnderWay { offset_bytes, lens, want: options, asked, found, best: None });
                 joint.legs_left = 1;
                 self.send(command, member, CommandKind::Read { offset_bytes, bufs });
+            }
+            CommandKind::Write { offset_bytes, .. }
+                if options.one_copy && health.in_sync == [true; MEMBERS] =>
+            {
+                let member = home_member(offset_bytes);
+                joint.one_copy = Some(copy_of(&kind));
+                joint.legs_left = 1;
+                joint.asked[member] = true;
+                self.send(command, member, kind);
             }
             kind => {
                 let resilvering = health.resilvering.filter(|_| !planted("writes-pass-the-resilver"));
@@ -240,11 +265,14 @@ impl Fanout {
 
     /// All of a command's legs are over, or given up.
     fn finish(&mut self, command: u64, health: &PairHealth) -> Option<usize> {
+        if self.ask_other(command, health) {
+            return None;
+        }
         let joint = self.commands.remove(&command)?;
         let is_write = joint.read.is_none();
         if let Some(ReadUnderWay { best: Some(bufs), .. }) = joint.read {
             let end = PairEnd { id: joint.id, result: Ok(()), bufs, is_write };
-            self.ended.push_back(Ended { end, lacks: None });
+            self.ended.push_back(Ended { end, lacks: None, only: None });
             return None;
         }
         // Who was not asked was resilvered since, with what was written before.
@@ -255,8 +283,44 @@ impl Fanout {
         // One that is resilvered may be the last that has everything when this is told.
         let lacks = lacks.filter(|_| is_taken).or(health.resilvering.filter(lacks_it));
         let end = PairEnd { id: joint.id, result, bufs: Bufs::new(), is_write };
-        self.ended.push_back(Ended { end, lacks });
+        let taker = (0..MEMBERS).find(|&member| joint.took[member]);
+        self.ended.push_back(Ended { end, lacks, only: taker.zip(joint.one_copy) });
         lacks
+    }
+
+    /// A write for which one member is enough goes to the other one, where the first one did not take it. Whether it does.
+    fn ask_other(&mut self, command: u64, health: &PairHealth) -> bool {
+        let Some(joint) = self.commands.get_mut(&command) else { return false };
+        let other = members(health).find(|&member| !joint.asked[member]);
+        let (false, Some(member), Some(kind)) = (joint.took.contains(&true), other, &joint.one_copy) else {
+            return false;
+        };
+        let kind = copy_of(kind);
+        joint.asked[member] = true;
+        (joint.legs_left, joint.error) = (1, None);
+        self.send(command, member, kind);
+        true
+    }
+
+    /// What only this member took goes to the other one, if nobody was told of it yet.
+    fn write_elsewhere(&mut self, member: usize) {
+        let ended = std::mem::take(&mut self.ended);
+        for ended in ended {
+            match ended.only {
+                Some((only, kind)) if only == member => {
+                    let command = self.next_command;
+                    self.next_command += 1;
+                    let mut asked = [false; MEMBERS];
+                    asked[other(member)] = true;
+                    let (id, took) = (ended.end.id, [false; MEMBERS]);
+                    let joint =
+                        Joint { id, legs_left: 1, asked, took, error: None, read: None, one_copy: None };
+                    self.commands.insert(command, joint);
+                    self.send(command, other(member), kind);
+                }
+                _ => self.ended.push_back(ended),
+            }
+        }
     }
 
     /// A member was read for this command, or could not be.
@@ -267,7 +331,11 @@ impl Fanout {
             let found = read.found[member].as_ref();
             found.is_some_and(|bufs| (0..bufs.len()).all(|at| is_right(self.tag, &read.want, at, &bufs[at])))
         };
+        // In the place of a block that only its home has, the other one has something else.
+        let is_elsewhere =
+            |member: usize| !(read.want.one_copy && read.asked[member] && health.in_sync[member]);
         let needs_more = read.want.every_copy || !(0..MEMBERS).any(is_right);
+        let needs_more = needs_more && (0..MEMBERS).all(is_elsewhere);
         let unasked = members(health).find(|&member| !read.asked[member]);
         if let Some(member) = unasked.filter(|_| needs_more) {
             read.asked[member] = true;
@@ -296,7 +364,7 @@ impl Fanout {
             let lens = joint.read.expect("it is a read").lens;
             let bufs = lens.iter().map(|&len| Buf::for_overwrite(len)).collect();
             let end = PairEnd { id: joint.id, result, bufs, is_write: false };
-            return self.ended.push_back(Ended { end, lacks: None });
+            return self.ended.push_back(Ended { end, lacks: None, only: None });
         };
         let mut best = read.found[first].take().expect("it was found");
         let mut second = read.found[other(first)].take();
@@ -380,6 +448,7 @@ impl Fanout {
             // Another device that comes in its place is not to blame for what this one lacks.
             self.commands.values_mut().for_each(|joint| joint.asked[member] = false);
         }
+        self.write_elsewhere(member);
     }
 
     /// Whether any command is under way, or its end not told.
@@ -398,7 +467,7 @@ fn members(health: &PairHealth) -> impl Iterator<Item = usize> + use<> {
     (0..MEMBERS).filter(move |&member| in_sync[member])
 }
 
-fn is_right(tag: VolumeTag, want: &PairRead, at: usize, buf: &Buf) -> bool {
+fn is_right(tag: VolumeTag, want: &PairOptions, at: usize, buf: &Buf) -> bool {
     want.checks.get(at).is_none_or(|&(block, crc)| data_checksum(tag, block, buf.as_slice()) == crc)
 }
 

@@ -8,6 +8,9 @@ use super::member::{MEMBERS, other};
 use crate::device::{SyncDevice, flush, read, write};
 use crate::error::{StoreError, StoreErrorKind};
 
+/// Stands for an epoch that is not known yet, and later than all others.
+const JUST_NOW: u64 = u64::MAX;
+
 /// A pair, as the labels of its members say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
@@ -25,6 +28,8 @@ pub struct Pair {
     pub device_bytes: [u64; MEMBERS],
     /// Which members have everything.
     pub in_sync: [bool; MEMBERS],
+    /// See [`PairLabel::dropped_in`]; [`JUST_NOW`] where labels do not say it yet.
+    pub dropped_in: [u64; MEMBERS],
 }
 
 impl Pair {
@@ -41,7 +46,8 @@ impl Pair {
             return Err(StoreError::new(StoreErrorKind::Geometry, context));
         }
         let in_sync = [true; MEMBERS];
-        Ok(Pair { id, number: 0, pairs: 1, generation: 1, pair_bytes, device_bytes, in_sync })
+        let dropped_in = [0; MEMBERS];
+        Ok(Pair { id, number: 0, pairs: 1, generation: 1, pair_bytes, device_bytes, in_sync, dropped_in })
     }
 
     /// The pairs of a cache, of devices of these sizes.
@@ -168,8 +174,19 @@ impl Pair {
             return Err(wrong(context));
         }
         let device_bytes = [0, 1].map(|member| labels[member].map_or(0, |label| label.device_bytes));
-        let PairLabel { pair: id, number, pairs, generation, pair_bytes, .. } = *newest;
-        Ok(Pair { id, number, pairs, generation, pair_bytes, device_bytes, in_sync })
+        let PairLabel { pair: id, number, pairs, generation, pair_bytes, dropped_in, .. } = *newest;
+        let said = Pair {
+            id,
+            number,
+            pairs,
+            generation,
+            pair_bytes,
+            device_bytes,
+            in_sync: newest.in_sync,
+            dropped_in,
+        };
+        let is_missed = |&member: &usize| newest.in_sync[member] && !in_sync[member];
+        Ok((0..MEMBERS).filter(is_missed).fold(said, Pair::missing))
     }
 
     /// The label of a member.
@@ -183,19 +200,41 @@ impl Pair {
             pair_bytes: self.pair_bytes,
             member,
             in_sync: self.in_sync,
+            dropped_in: self.dropped_in,
         }
     }
 
-    /// The pair when a member does not have everything any more.
+    /// The pair when a member does not have everything any more, since the run of this epoch.
     ///
     /// # Panics
     /// When the other one does not have everything.
     #[must_use]
-    pub fn without(mut self, member: usize) -> Pair {
+    pub fn without(mut self, member: usize, epoch: u64) -> Pair {
         assert!(self.in_sync[other(member)], "somebody has everything");
         self.in_sync[member] = false;
+        self.dropped_in[member] = epoch;
         self.generation += 1;
         self
+    }
+
+    /// The pair of which a member is not there, or not what labels say, which they do not know yet.
+    #[must_use]
+    pub(super) fn missing(mut self, member: usize) -> Pair {
+        (self.in_sync[member], self.dropped_in[member]) = (false, JUST_NOW);
+        self
+    }
+
+    /// The same when labels are to say that this was after the run of this epoch.
+    #[must_use]
+    pub(super) fn since(mut self, epoch: u64) -> Pair {
+        self.dropped_in.iter_mut().filter(|dropped_in| **dropped_in == JUST_NOW).for_each(|at| *at = epoch);
+        self
+    }
+
+    /// Whether a member was dropped in the run of this epoch or a later one, and with it went what it alone had.
+    pub(super) fn was_dropped_since(&self, member: usize, epoch: u64) -> bool {
+        let dropped_in = self.dropped_in[member];
+        dropped_in > 0 && dropped_in >= epoch && !planted("copies-of-a-replaced-member-believed")
     }
 
     /// The pair when this device, of so many bytes, has everything as this member.
@@ -323,7 +362,7 @@ mod tests {
         assert_eq!(Pair::of(both, None), Ok(pair));
         assert_eq!(Pair::of(both, Some(1)), Ok(pair));
         // The first was dropped, and does not know it.
-        let alone = pair.without(0);
+        let alone = pair.without(0, 1);
         let found = Pair::of([Some(pair.label(0)), Some(alone.label(1))], None).unwrap();
         assert_eq!((found.in_sync, found.generation, found.first_in_sync()), ([false, true], 2, 1));
         // It has everything again, and only one of the two says so yet.
@@ -335,7 +374,7 @@ mod tests {
     #[test]
     fn one_alone_is_believed_when_the_other_one_cannot_have_gone_on() {
         let pair = pair();
-        let alone = pair.without(0);
+        let alone = pair.without(0, 1);
         assert!(Pair::of([None, Some(alone.label(1))], None).is_ok());
         assert!(Pair::of([None, Some(pair.label(1))], Some(1)).is_ok());
         // It has everything again, and nobody remembers it yet.
@@ -355,7 +394,7 @@ mod tests {
     #[test]
     fn one_that_was_replaced_is_not_believed_when_it_comes_back() {
         let pair = pair();
-        let again = pair.without(0).with(0, 9 << 20);
+        let again = pair.without(0, 1).with(0, 9 << 20);
         // The first is the one in whose place another came, which has everything and is elsewhere.
         let labels = [Some(pair.label(0)), Some(again.label(1))];
         let found = Pair::of(labels, Some(again.generation)).unwrap();
@@ -369,7 +408,7 @@ mod tests {
     /// The host goes down between the two labels that say that a member has everything, its own and then the other one's.
     #[test]
     fn g9_one_that_came_and_is_missed_at_the_next_start_is_not_believed_when_it_is_back() {
-        let before = pair().without(1);
+        let before = pair().without(1, 1);
         let after = before.with(1, 9 << 20);
         let both = [Some(before.label(0)), Some(after.label(1))];
         assert_eq!(Pair::of(both, Some(before.generation)).unwrap().in_sync, [true; MEMBERS]);
@@ -410,7 +449,7 @@ mod tests {
         let mut labels: Vec<_> = pairs.iter().map(labels_of).collect();
         assert_eq!(Pair::all_of(&labels, &[None; 3]).unwrap(), pairs);
         // In each another member is missing, or was dropped.
-        let alone = pairs[1].without(0);
+        let alone = pairs[1].without(0, 1);
         labels[0][1] = None;
         labels[1][1] = Some(alone.label(1));
         let found = Pair::all_of(&labels, &[Some(1), None, Some(1)]).unwrap();

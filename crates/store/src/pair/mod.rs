@@ -1,4 +1,4 @@
-//! Two cache SSDs that hold the same, so that the loss of either loses nothing: a *pair* of *members*. To whoever uses it a pair is one
+//! Two cache SSDs with all that is dirty on both, so that the loss of either loses nothing: a *pair* of *members*. To whoever uses it a pair is one
 //! device. A member that fails is dropped: the other one says so durably in its label before anything is acknowledged that the
 //! dropped one lacks. What is damaged on one member is read from the other one and written again.
 //!
@@ -22,10 +22,10 @@ mod volume;
 pub use array::PairArray;
 pub use array_commands::ArrayCommands;
 pub use device::PairDevice;
-pub use fanout::{Fanout, Leg, PairEnd, PairHealth, PairRead};
+pub use fanout::{Fanout, Leg, PairCommand, PairEnd, PairHealth, PairOptions};
 pub use followers::{Followed, Followers};
 pub use labels::{Pair, erase_label, probe_pair, write_label};
-pub use member::MEMBERS;
+pub use member::{MEMBERS, STRIPE_BYTES, home_member};
 pub use resilver::{Resilver, read_part, write_part};
 pub use stripes::{Part, Stripes};
-pub use volume::{DeviceChange, PairCommand, PairVolume, bytes_of};
+pub use volume::{DeviceChange, PairNews, PairVolume, bytes_of};

@@ -11,6 +11,7 @@ use lode_format::DeviceLayout;
 use lode_types::BlockSize;
 use smallvec::{SmallVec, smallvec};
 
+use super::member::{MEMBERS, home_member};
 use crate::error::StoreError;
 
 /// Some bytes of a cache on one of its pairs.
@@ -102,6 +103,12 @@ impl Stripes {
             }
         }
         parts
+    }
+
+    /// The home of a byte of the cache: which member of all, counted by pairs ([`home_member`]).
+    pub fn home(&self, offset_bytes: u64) -> u16 {
+        let (pair, offset_bytes, _) = self.locate(offset_bytes);
+        (pair * MEMBERS + home_member(offset_bytes)) as u16
     }
 
     /// What of these bytes of the cache is on a pair, as bytes of the pair, in their order.

@@ -6,23 +6,12 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 use lode_format::VolumeTag;
-use lode_types::{Bufs, CommandKind, Counter, MediaError};
+use lode_types::{Bufs, CommandKind, Counter, MediaError, planted};
 
-use super::fanout::{Fanout, Leg, PairEnd, PairHealth, PairRead};
+use super::fanout::{Fanout, Leg, PairCommand, PairEnd, PairHealth};
 use super::followers::Followed;
 use super::member::MEMBERS;
 use super::resilver::Resilver;
-
-/// A command to the pair.
-#[derive(Debug)]
-pub struct PairCommand {
-    /// What its end is told with.
-    pub id: u64,
-    /// What it is to do.
-    pub kind: CommandKind,
-    /// What a read is to find.
-    pub read: PairRead,
-}
 
 /// What is to be done with a volume's way to a member's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +20,17 @@ pub enum DeviceChange {
     Close(usize),
     /// Commands are about to go to the device that is this member now: [`PairVolume::opened`] is told when they can.
     Open(usize),
+}
+
+/// What a volume is to be told.
+#[derive(Debug)]
+pub enum PairNews {
+    /// A member was dropped, and with it went what it alone had: whatever was written before with
+    /// [`one_copy`](super::PairOptions::one_copy), where that member is [home](super::home_member). What is read of it from now on, from the
+    /// other one or from whoever is resilvered, was never written there.
+    Dropped(usize),
+    /// A command to the pair has ended.
+    End(PairEnd),
 }
 
 /// See the module's documentation.
@@ -45,6 +45,8 @@ pub struct PairVolume {
     /// This member's device was asked to be opened.
     opening: Option<usize>,
     changes: VecDeque<DeviceChange>,
+    /// Members that were dropped, which the volume was not told yet.
+    dropped: [bool; MEMBERS],
     /// Writes and flushes under way that no [`Resilver`] knows.
     plain: usize,
     /// Those that one knows, with their numbers there; flushes have none.
@@ -55,8 +57,13 @@ pub struct PairVolume {
 
 impl PairVolume {
     /// Of the volume with this tag, which goes by this version of the health from the beginning, and whose way is open to the devices
-    /// of members in use. See [`Fanout::new`] for `most_ticks`.
-    pub fn new(tag: VolumeTag, most_ticks: u64, health: PairHealth, version: u64) -> PairVolume {
+    /// of members in use. Those in `dropped` were dropped since the volume was recovered. See [`Fanout::new`] for `most_ticks`.
+    pub fn new(
+        tag: VolumeTag,
+        most_ticks: u64,
+        (health, version): (PairHealth, u64),
+        dropped: [bool; MEMBERS],
+    ) -> PairVolume {
         PairVolume {
             fanout: Fanout::new(tag, most_ticks),
             health,
@@ -64,6 +71,7 @@ impl PairVolume {
             open: [0, 1].map(|member| health.uses(member)),
             opening: None,
             changes: VecDeque::new(),
+            dropped,
             plain: 0,
             known: HashMap::new(),
             parked: VecDeque::new(),
@@ -91,20 +99,19 @@ impl PairVolume {
     /// # Panics
     /// When the resilver is needed and not given.
     pub fn begin(&mut self, command: PairCommand, resilver: Option<&mut Resilver>) -> bool {
-        let PairCommand { id, kind, read } = command;
-        match bytes_of(&kind) {
-            _ if matches!(kind, CommandKind::Read { .. }) => {}
+        match bytes_of(&command.kind) {
+            _ if matches!(command.kind, CommandKind::Read { .. }) => {}
             _ if self.health.resilvering.is_none() => self.plain += 1,
-            None => _ = self.known.insert(id, None),
+            None => _ = self.known.insert(command.id, None),
             Some(bytes) => {
                 let Some(number) = resilver.expect("a write beside a resilver").begin_write(bytes) else {
-                    self.parked.push_back(PairCommand { id, kind, read });
+                    self.parked.push_back(command);
                     return false;
                 };
-                self.known.insert(id, Some(number));
+                self.known.insert(command.id, Some(number));
             }
         }
-        self.fanout.begin(id, kind, read, &self.health);
+        self.fanout.begin(command, &self.health);
         true
     }
 
@@ -135,8 +142,14 @@ impl PairVolume {
         self.fanout.tick(&self.health)
     }
 
-    /// The end of a command to the pair, as far as it may be told. `end_write` is told the number of a write that the resilver knows.
-    pub fn next_end(&mut self, end_write: impl FnMut(u64)) -> Option<PairEnd> {
+    /// What the volume is to be told next. `end_write` is told the number of a write that the resilver knows.
+    pub fn next_news(&mut self, end_write: impl FnMut(u64)) -> Option<PairNews> {
+        if let Some(member) = self.dropped.iter().position(|&dropped| dropped) {
+            self.dropped[member] = false;
+            if !planted("copies-of-a-dropped-member-believed") {
+                return Some(PairNews::Dropped(member));
+            }
+        }
         let end = self.fanout.next_end(&self.health)?;
         if end.is_write {
             match self.known.remove(&end.id) {
@@ -147,7 +160,7 @@ impl PairVolume {
                 }
             }
         }
-        Some(end)
+        Some(PairNews::End(end))
     }
 
     /// Goes by what is known of the pair now, as far as it can: to a new member not before commands can go there. Afterwards
@@ -162,6 +175,9 @@ impl PairVolume {
                 self.changes.push_back(DeviceChange::Open(member));
             }
             return;
+        }
+        for (member, dropped) in self.dropped.iter_mut().enumerate() {
+            *dropped |= self.health.in_sync[member] && !health.in_sync[member];
         }
         (self.health, self.version) = (health, version);
         for member in (0..MEMBERS).filter(|&member| !health.uses(member)) {

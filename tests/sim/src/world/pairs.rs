@@ -2,7 +2,7 @@
 //! what becomes of its members. It must not know what devices make of commands.
 
 use lode_engine::command::{Command, Completion, DeviceId};
-use lode_store::pair::{ArrayCommands, MEMBERS, Pair, PairCommand, PairEnd};
+use lode_store::pair::{ArrayCommands, MEMBERS, Pair, PairCommand, PairEnd, PairNews};
 use lode_store::{Attached, Store, StoreError, StoreView};
 
 use super::World;
@@ -60,8 +60,9 @@ impl World {
                 return Some((Command { id, ..leg }, Some(to)));
             }
             match engine.next_command()? {
-                Command { id, device: DeviceId::Ssd, kind, read } if !pairs.is_empty() => {
-                    array.begin(PairCommand { id, kind, read }, |pair, command| pairs[pair].begin(command));
+                Command { id, device: DeviceId::Ssd, kind, options } if !pairs.is_empty() => {
+                    array
+                        .begin(PairCommand { id, kind, options }, |pair, command| pairs[pair].begin(command));
                 }
                 command => return Some((command, None)),
             }
@@ -85,7 +86,7 @@ impl World {
         const CHANCE: u64 = 20;
         let is_alone = self.due.is_empty() && self.held.is_empty();
         let World { ssd, pair, other_pairs, array, engine, rng, .. } = self;
-        for (first, pair) in each_of(ssd, pair.as_deref_mut(), other_pairs) {
+        for (number, (first, pair)) in each_of(ssd, pair.as_deref_mut(), other_pairs).enumerate() {
             while pair.is_recording() && (is_alone || rng.chance(CHANCE)) {
                 if !pair.record(first) {
                     engine.device_failed(DeviceId::Ssd);
@@ -100,7 +101,16 @@ impl World {
                     && (has_to(pair) || rng.chance(CHANCE))
                     && pair.resilver_step(first)
                 {}
-                let Some(end) = pair.next_end() else { break };
+                let Some(news) = pair.next_news() else { break };
+                let end = match news {
+                    PairNews::Dropped(member) => {
+                        let home = (number * MEMBERS + member) as u16;
+                        let stripes = array.stripes();
+                        engine.ssd_dropped(|offset_bytes| stripes.home(offset_bytes) == home);
+                        continue;
+                    }
+                    PairNews::End(end) => end,
+                };
                 if let Some(PairEnd { id, result, bufs, .. }) = array.ended(end) {
                     engine.complete(Completion { id, result, bufs });
                 }
@@ -246,9 +256,10 @@ impl World {
         let mut store = Store::begin(&mut array, view)?;
         let attached = store.attach(&mut array, &spec)?;
         let (labels, stripes) = (array.pairs().copied().collect::<Vec<Pair>>(), array.stripes().clone());
+        let epoch = store.superblock().epoch;
         let used = store.into_directory().used_bytes();
         for (number, (_, pair)) in self.each_pair().enumerate() {
-            pair.begin_run(labels[number], attached.tag(), stripes.on_pair(number, &used));
+            pair.begin_run(labels[number], (attached.tag(), epoch), stripes.on_pair(number, &used));
         }
         self.array = ArrayCommands::new(stripes);
         Ok(attached)

@@ -16,8 +16,8 @@ fn array(pair_mib: &[u64]) -> ArrayCommands {
 
 fn begun(array: &mut ArrayCommands, id: u64, kind: CommandKind) -> Vec<(usize, PairCommand)> {
     let mut sent = Vec::new();
-    let read = PairRead::default();
-    array.begin(PairCommand { id, kind, read }, |pair, command| sent.push((pair, command)));
+    let options = PairOptions::default();
+    array.begin(PairCommand { id, kind, options }, |pair, command| sent.push((pair, command)));
     sent
 }
 
@@ -75,20 +75,21 @@ fn some_command(
     single: &mut [u8],
     (id, at): (u64, u64),
     lens: &[usize],
-) -> (CommandKind, PairRead, Option<Vec<u8>>) {
+) -> (CommandKind, PairOptions, Option<Vec<u8>>) {
     let place = &mut single[at as usize..at as usize + lens.iter().sum::<usize>()];
     let (offset_bytes, length_bytes) = (at, place.len() as u64);
     match rng.below(4) {
         0 => {
             let checks = (0..).zip(lens).map(|(number, _)| (number, id as u32)).collect();
             let bufs = lens.iter().map(|&len| Buf::for_overwrite(len)).collect();
-            let read = PairRead { checks, every_copy: id.is_multiple_of(2) };
-            (CommandKind::Read { offset_bytes, bufs }, read, Some(place.to_vec()))
+            let options =
+                PairOptions { checks, every_copy: id.is_multiple_of(2), one_copy: id.is_multiple_of(2) };
+            (CommandKind::Read { offset_bytes, bufs }, options, Some(place.to_vec()))
         }
         1 => {
             place.fill(0);
             let kind = CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap: true };
-            (kind, PairRead::default(), None)
+            (kind, PairOptions::default(), None)
         }
         _ => {
             let first = rng.below(256) as usize;
@@ -98,7 +99,7 @@ fn some_command(
                 .iter()
                 .map(|&len| Buf::copy_of(rest.split_off(..len).expect("it is as long")).freeze())
                 .collect();
-            (CommandKind::Write { offset_bytes, data }, PairRead::default(), None)
+            (CommandKind::Write { offset_bytes, data }, PairOptions::default(), None)
         }
     }
 }
@@ -125,10 +126,12 @@ fn pairs_together_hold_what_a_single_device_does() {
                     break;
                 }
                 let lens = cut(&array, at, &lens);
-                let (kind, read, expected) = some_command(rng, &mut single, (id, at), &lens);
+                let (kind, options, expected) = some_command(rng, &mut single, (id, at), &lens);
                 expected.into_iter().for_each(|expected| _ = asked.insert(id, (expected, lens.len())));
                 let before = under_way.len();
-                array.begin(PairCommand { id, kind, read }, |pair, command| under_way.push((pair, command)));
+                array.begin(PairCommand { id, kind, options }, |pair, command| {
+                    under_way.push((pair, command))
+                });
                 divided += usize::from(under_way.len() > before + 1);
                 (at, id) = (at + length + rng.below(100) * PAGE, id + 1);
             }
@@ -172,7 +175,7 @@ fn carry_out(pair: &mut [u8], command: PairCommand) -> (Bufs, Vec<(u64, u32)>) {
     let place = &mut pair[offset_bytes as usize..(offset_bytes + length) as usize];
     match command.kind {
         CommandKind::Read { mut bufs, .. } => {
-            let (mut at, checks) = (0, command.read.checks.to_vec());
+            let (mut at, checks) = (0, command.options.checks.to_vec());
             assert_eq!(bufs.len(), checks.len());
             for buf in &mut bufs {
                 let len = buf.len();
@@ -181,7 +184,8 @@ fn carry_out(pair: &mut [u8], command: PairCommand) -> (Bufs, Vec<(u64, u32)>) {
             }
             // Blocks are numbered in the order of their buffers, and the parts keep that.
             assert!(checks.windows(2).all(|two| two[1].0 == two[0].0 + 1));
-            assert_eq!(command.read.every_copy, checks[0].1 % 2 == 0);
+            let is_even = checks[0].1 % 2 == 0;
+            assert_eq!((command.options.every_copy, command.options.one_copy), (is_even, is_even));
             (bufs, checks)
         }
         CommandKind::Write { data, .. } => {

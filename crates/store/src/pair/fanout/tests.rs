@@ -1,5 +1,6 @@
 use lode_types::Bytes;
 
+use super::super::member::STRIPE_BYTES;
 use super::*;
 
 const WELL: PairHealth =
@@ -12,16 +13,29 @@ fn block(name: u8) -> Vec<u8> {
     vec![name; BLOCK]
 }
 
-fn write(fanout: &mut Fanout, id: u64) -> Vec<Leg> {
+fn write_of(id: u64, one_copy: bool) -> PairCommand {
     let kind = CommandKind::write(8192, Bytes::from(block(1)));
-    fanout.begin(id, kind, PairRead::default(), &WELL);
+    PairCommand { id, kind, options: PairOptions { one_copy, ..PairOptions::default() } }
+}
+
+fn flush(id: u64) -> PairCommand {
+    PairCommand { kind: CommandKind::Flush, ..write_of(id, false) }
+}
+
+fn legs(fanout: &mut Fanout) -> Vec<Leg> {
     std::iter::from_fn(|| fanout.next_leg()).collect()
 }
 
+fn write(fanout: &mut Fanout, id: u64) -> Vec<Leg> {
+    fanout.begin(write_of(id, false), &WELL);
+    legs(fanout)
+}
+
 /// A read of two blocks, of which the members have these.
-fn read(fanout: &mut Fanout, members: [[u8; 2]; MEMBERS], want: PairRead) -> (Vec<(usize, u64)>, PairEnd) {
+fn read(fanout: &mut Fanout, members: [[u8; 2]; MEMBERS], want: PairOptions) -> (Vec<(usize, u64)>, PairEnd) {
     let bufs = [0, 1].map(|_| Buf::for_overwrite(BLOCK)).into_iter().collect();
-    fanout.begin(7, CommandKind::Read { offset_bytes: 0, bufs }, want, &WELL);
+    let kind = CommandKind::Read { offset_bytes: 0, bufs };
+    fanout.begin(PairCommand { id: 7, kind, options: want }, &WELL);
     let mut written = Vec::new();
     while let Some(Leg { token, member, kind }) = fanout.next_leg() {
         let mut found = Bufs::new();
@@ -43,9 +57,9 @@ fn read(fanout: &mut Fanout, members: [[u8; 2]; MEMBERS], want: PairRead) -> (Ve
     (written, fanout.next_end(&WELL).expect("it is over"))
 }
 
-fn checks(names: [u8; 2]) -> PairRead {
+fn checks(names: [u8; 2]) -> PairOptions {
     let check = |(number, name): (u64, u8)| (number, data_checksum(TAG, number, &block(name)));
-    PairRead { checks: (0..).zip(names).map(check).collect(), every_copy: false }
+    PairOptions { checks: (0..).zip(names).map(check).collect(), ..PairOptions::default() }
 }
 
 #[test]
@@ -66,7 +80,7 @@ fn each_block_of_a_read_comes_from_the_member_that_has_it() {
     assert_eq!((written, end.bufs[1].as_slice()[0]), (vec![(1, 0)], 8));
     assert_eq!(fanout.healed(), 5);
     // A scrub looks at both although the first is right.
-    let want = PairRead { every_copy: true, ..checks([1, 2]) };
+    let want = PairOptions { every_copy: true, ..checks([1, 2]) };
     let (written, _) = read(&mut fanout, [[1, 2], [1, 9]], want);
     assert_eq!(written, [(1, BLOCK as u64)]);
     assert!(fanout.is_idle());
@@ -83,7 +97,7 @@ fn what_a_member_lacks_is_told_when_its_label_says_so() {
         PairHealth { in_sync: [false, true], is_recorded: false, is_lost: false, resilvering: None };
     assert!(fanout.next_end(&dropped).is_none(), "the label does not say so");
     // Nor is anything else acknowledged that it lacks.
-    fanout.begin(4, CommandKind::Flush, PairRead::default(), &dropped);
+    fanout.begin(flush(4), &dropped);
     let leg = fanout.next_leg().expect("to the other one");
     assert_eq!((leg.member, fanout.next_leg().is_none()), (1, true));
     assert_eq!(fanout.leg_ended(leg.token, Ok(()), Bufs::new(), &dropped), None);
@@ -99,14 +113,14 @@ fn what_a_member_lacks_is_told_when_its_label_says_so() {
 fn what_the_last_member_lacks_since_it_was_resilvered_has_failed() {
     let mut fanout = Fanout::new(TAG, MOST_TICKS);
     let resilvering = PairHealth { in_sync: [true, false], resilvering: Some(1), ..WELL };
-    fanout.begin(3, CommandKind::Flush, PairRead::default(), &resilvering);
+    fanout.begin(flush(3), &resilvering);
     let legs: Vec<_> = std::iter::from_fn(|| fanout.next_leg()).collect();
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), None);
     assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), Some(1));
     let alone = PairHealth { in_sync: [false, true], ..WELL };
     assert_eq!(fanout.next_end(&alone).map(|end| end.result), Some(Err(MediaError::Gone)));
     // While it does not count, nobody waits for what it lacks.
-    fanout.begin(4, CommandKind::Flush, PairRead::default(), &resilvering);
+    fanout.begin(flush(4), &resilvering);
     let legs: Vec<_> = std::iter::from_fn(|| fanout.next_leg()).collect();
     assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), None);
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), Some(1));
@@ -176,7 +190,7 @@ fn what_only_a_dropped_member_took_has_failed() {
 #[test]
 fn what_waits_for_a_member_that_is_given_up_is_not_sent() {
     let mut fanout = Fanout::new(TAG, MOST_TICKS);
-    fanout.begin(3, CommandKind::Flush, PairRead::default(), &WELL);
+    fanout.begin(flush(3), &WELL);
     let dropped = PairHealth { in_sync: [false, true], ..WELL };
     fanout.give_up(0, &dropped);
     let members: Vec<usize> = std::iter::from_fn(|| fanout.next_leg()).map(|leg| leg.member).collect();
@@ -188,7 +202,7 @@ fn a_member_that_is_being_filled_gets_all_writes_and_nothing_waits_for_it() {
     let resilvering = PairHealth { in_sync: [true, false], resilvering: Some(1), ..WELL };
     let mut fanout = Fanout::new(TAG, MOST_TICKS);
     let begin = |fanout: &mut Fanout, health: &PairHealth| {
-        fanout.begin(3, CommandKind::write(8192, Bytes::from(block(1))), PairRead::default(), health);
+        fanout.begin(write_of(3, false), health);
         std::iter::from_fn(|| fanout.next_leg()).collect::<Vec<Leg>>()
     };
     let legs = begin(&mut fanout, &resilvering);
@@ -209,4 +223,81 @@ fn a_member_that_is_being_filled_gets_all_writes_and_nothing_waits_for_it() {
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &WELL), None);
     assert_eq!(fanout.next_end(&WELL).map(|end| end.result), Some(Ok(())));
     assert!(fanout.is_idle());
+}
+
+#[test]
+fn a_write_for_which_one_member_is_enough_goes_to_the_first_one_by_stripes() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    for (offset_bytes, first) in [(0, 0), (STRIPE_BYTES - 4096, 0), (STRIPE_BYTES, 1), (2 * STRIPE_BYTES, 0)]
+    {
+        let kind = CommandKind::write(offset_bytes, Bytes::from(block(1)));
+        fanout.begin(PairCommand { kind, ..write_of(3, true) }, &WELL);
+        let legs = legs(&mut fanout);
+        assert_eq!(legs.iter().map(|leg| leg.member).collect::<Vec<_>>(), [first]);
+        assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &WELL), None);
+        assert_eq!(fanout.next_end(&WELL).map(|end| end.result), Some(Ok(())));
+    }
+    // Beside one that lacks something, everything goes to both.
+    let resilvering = PairHealth { in_sync: [true, false], resilvering: Some(1), ..WELL };
+    fanout.begin(write_of(3, true), &resilvering);
+    assert_eq!(legs(&mut fanout).len(), 2);
+}
+
+#[test]
+fn what_the_first_member_does_not_take_goes_to_the_other_one() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let dropped = PairHealth { in_sync: [false, true], ..WELL };
+    fanout.begin(write_of(3, true), &WELL);
+    let first = legs(&mut fanout);
+    assert_eq!(fanout.leg_ended(first[0].token, Err(MediaError::Io), Bufs::new(), &WELL), None);
+    let second = legs(&mut fanout);
+    let CommandKind::Write { data, .. } = &second[0].kind else { panic!("{second:?}") };
+    assert_eq!((second.len(), second[0].member, data.concat()), (1, 1, block(1)));
+    assert_eq!(fanout.leg_ended(second[0].token, Ok(()), Bufs::new(), &WELL), Some(0));
+    assert!(fanout.next_end(&WELL).is_none(), "labels do not say yet that the first was dropped");
+    assert_eq!(fanout.next_end(&dropped).map(|end| end.result), Some(Ok(())));
+    // The same where the first one is given up.
+    fanout.begin(write_of(3, true), &WELL);
+    assert_eq!(legs(&mut fanout).len(), 1);
+    fanout.give_up(0, &dropped);
+    let second = legs(&mut fanout);
+    assert_eq!(fanout.leg_ended(second[0].token, Err(MediaError::Io), Bufs::new(), &dropped), None);
+    assert_eq!(fanout.next_end(&dropped).map(|end| end.result), Some(Err(MediaError::Io)));
+    assert!(fanout.is_idle());
+}
+
+/// It was written, and nobody has heard of it yet when the only member that has it is dropped.
+#[test]
+fn what_only_a_dropped_member_took_goes_to_the_other_one_unless_it_was_told() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    fanout.begin(write_of(3, true), &WELL);
+    let first = legs(&mut fanout);
+    assert_eq!(fanout.leg_ended(first[0].token, Ok(()), Bufs::new(), &WELL), None);
+    let dropped = PairHealth { in_sync: [false, true], ..WELL };
+    fanout.give_up(0, &dropped);
+    assert!(fanout.next_end(&dropped).is_none());
+    let second = legs(&mut fanout);
+    let CommandKind::Write { data, .. } = &second[0].kind else { panic!("{second:?}") };
+    assert_eq!((second.len(), second[0].member, data.concat()), (1, 1, block(1)));
+    assert_eq!(fanout.leg_ended(second[0].token, Ok(()), Bufs::new(), &dropped), None);
+    assert_eq!(fanout.next_end(&dropped).map(|end| (end.id, end.result)), Some((3, Ok(()))));
+    assert!(fanout.is_idle());
+}
+
+/// In the place of a clean block the other member has something else.
+#[test]
+fn what_only_its_home_has_is_looked_for_nowhere_else() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let want = PairOptions { one_copy: true, ..checks([1, 2]) };
+    let (written, end) = read(&mut fanout, [[1, 9], [1, 2]], want.clone());
+    assert_eq!((written, end.bufs[1].as_slice()[0]), (vec![], 9));
+    assert_eq!(fanout.healed(), 0);
+    // It cannot be read at all.
+    let bufs = [0, 1].map(|_| Buf::for_overwrite(BLOCK)).into_iter().collect();
+    let kind = CommandKind::Read { offset_bytes: 0, bufs };
+    fanout.begin(PairCommand { id: 7, kind, options: want }, &WELL);
+    let asked = legs(&mut fanout);
+    assert_eq!(fanout.leg_ended(asked[0].token, Err(MediaError::Io), Bufs::new(), &WELL), None);
+    assert!(legs(&mut fanout).is_empty());
+    assert_eq!(fanout.next_end(&WELL).map(|end| end.result), Some(Err(MediaError::Io)));
 }
