@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 
+use lode_nbd::Command;
+
 use crate::common::{Daemon, MIB, Site, SmallFolder, lode_fails, lode_ok};
 use crate::pairs::{
     Away, BLOCK, BLOCKS, block, check_all, check_versions, states, under_traffic, wait_for, write_all,
@@ -383,4 +385,39 @@ fn what_is_not_all_pairs_of_the_cache_is_refused_by_name() {
     let said = format(&site, others, &["--dry-run", "--force"]);
     assert!(said.contains("Nothing was written") && said.contains("label, 2 copies"), "{said}");
     assert!(before == bytes("five.img"));
+}
+
+/// No SSD of the second pair takes writes any more: that is the failure of the SSD, for all VMs, whatever the first pair takes. What was
+/// flushed before is kept.
+#[test]
+fn g7_a_pair_of_which_both_ssds_fail_fails_as_one_ssd_does() {
+    let site = Site::in_memory();
+    let Some(small) = SmallFolder::new(site.path("small"), 6 * MIB) else { return };
+    let names = ["one.img", "two.img", "small/three.img", "small/four.img"];
+    for name in names {
+        File::create(site.path(name)).unwrap().set_len(SSD_MIB * MIB).unwrap();
+    }
+    format(&site, names, &[]);
+    configure(&site, &[["one.img", "two.img"], ["small/three.img", "small/four.img"]], "");
+    let daemon = site.serve_up();
+    write_all(&daemon, 1);
+    let filler_path = small.0.join("filler");
+    let mut filler = File::create(&filler_path).unwrap();
+    while std::io::Write::write_all(&mut filler, &[7; 4096]).is_ok() {}
+    let mut client = daemon.client("vm1");
+    let is_refused = (BLOCKS..12 * BLOCKS).any(|at| {
+        let (offset, bytes) = (at * u64::from(BLOCK), block(at, 1));
+        client.ask(Command::Write, offset, BLOCK, true, &bytes).expect("an answer").is_err()
+    });
+    assert!(is_refused, "{}", site.log());
+    let alarms = [0, 1].map(|vm| daemon.status()["vms"][vm]["alarms"].clone());
+    assert!(alarms.iter().all(|alarms| alarms["ssd_failed"] == true), "{alarms:?}");
+    check_all(&daemon, 1);
+    daemon.kill();
+    site.lose_memory();
+    drop(filler);
+    fs::remove_file(&filler_path).unwrap();
+    let daemon = site.serve_up();
+    check_all(&daemon, 1);
+    daemon.stop();
 }
