@@ -189,8 +189,11 @@ fn check_member(
         return Err(ServerError::new(ServerErrorKind::Config, text));
     }
     let mut labels = [None; MEMBERS];
-    labels[label.member] = Some(PairLabel { in_sync: [0, 1].map(|member| member == label.member), ..label });
-    let pairs = Pair::all_of(&[labels], &[None]).map_err(|error| ServerError::store(&shown, error))?;
+    // It is asked what it holds, whoever has everything. The other one is missing, and with it clean blocks that it alone has.
+    let in_sync = [0, 1].map(|member| member == label.member || label.in_sync[member]);
+    labels[label.member] = Some(PairLabel { in_sync, ..label });
+    let pairs = Pair::all_of(&[labels], &[Some(label.generation)])
+        .map_err(|error| ServerError::store(&shown, error))?;
     let mut devices = [None, None];
     devices[label.member] = Some(FileDevice(file));
     let mut device = PairDevice::new(pairs[0], devices);

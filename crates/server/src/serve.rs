@@ -82,17 +82,14 @@ pub fn serve(config: &Config) -> Result<(), ServerError> {
 /// what was found on the one that failed is believed no more.
 fn recover<'c>(config: &'c Config, mut start: Start<'c>) -> Result<Recovered, ServerError> {
     loop {
-        let before = start.pair_generations();
+        let before = start.members_in_use();
         let error = match start.recover() {
             Ok(recovered) => return Ok(recovered),
-            Err(error) if before.is_empty() => return Err(error),
+            Err(error) if before == 0 => return Err(error),
             Err(error) => error,
         };
-        let has_dropped = |start: &Start<'_>| {
-            start.pair_generations().iter().zip(&before).any(|(now, before)| now > before)
-        };
         match Start::plan(config) {
-            Ok(again) if has_dropped(&again) => {
+            Ok(again) if again.members_in_use() < before => {
                 tracing::warn!("The start begins again without the SSD of the pair that failed: {error}");
                 start = again;
             }

@@ -63,9 +63,10 @@ impl SsdFiles {
         }
     }
 
-    /// The generations of the labels of each pair; none where it is on one SSD.
-    pub(crate) fn pair_generations(&self) -> Vec<u64> {
-        self.pairs().iter().map(|pair| pair.pair.generation).collect()
+    /// How many SSDs of its pairs have everything and are there; 0 where it is on one SSD.
+    pub(crate) fn members_in_use(&self) -> usize {
+        let in_use = |pair: &PairFiles| (0..MEMBERS).filter(|&member| pair.is_used(member)).count();
+        self.pairs().iter().map(in_use).sum()
     }
 
     fn pairs(&self) -> &[PairFiles] {
@@ -453,7 +454,8 @@ fn serve_from(
                     members[member] = Some(of_daemon.under_path(&files.paths[member])?);
                 }
                 let disks = MemberDisks { pair: of_pairs.clone(), members };
-                let pair = ServedPair::new(files, (*pair, epoch), disks, state.clone(), ssd.resilver_rate_bytes);
+                let pair =
+                    ServedPair::new(files, (*pair, epoch), disks, state.clone(), ssd.resilver_rate_bytes);
                 Ok(Arc::new(pair))
             };
             let pairs =

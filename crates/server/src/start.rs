@@ -330,9 +330,9 @@ impl<'c> Start<'c> {
         self.plans.iter().map(|plan| plan.export.clone()).collect()
     }
 
-    /// The generations of the labels of each pair of SSDs; none where the cache is on no pair.
-    pub(crate) fn pair_generations(&self) -> Vec<u64> {
-        self.ssd.as_ref().map_or_else(Vec::new, |ssd| ssd.files.pair_generations())
+    /// How many SSDs of pairs have everything and are there; 0 where the cache is on no pair.
+    pub(crate) fn members_in_use(&self) -> usize {
+        self.ssd.as_ref().map_or(0, |ssd| ssd.files.members_in_use())
     }
 
     /// Begins a new run of the cache and recovers what it holds. Returns the identities of the SSDs as well.

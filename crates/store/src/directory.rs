@@ -18,6 +18,8 @@ use crate::view::StoreView;
 #[derive(Debug)]
 pub struct SpaceDirectory {
     pub(crate) superblock: Superblock,
+    /// That of the run, above which superblocks may rise.
+    pub(crate) epoch: u64,
     pub(crate) layout: DeviceLayout,
     pub(crate) directory: Directory,
     /// For each extent the volume that it is lent to.
@@ -88,7 +90,7 @@ impl Store {
     pub fn into_directory(self) -> SpaceDirectory {
         let lent = vec![None; self.view.directory.owners.len()];
         let StoreView { superblock, layout, directory, .. } = self.view;
-        SpaceDirectory { superblock, layout, directory, lent, change: None }
+        SpaceDirectory { superblock, epoch: superblock.epoch, layout, directory, lent, change: None }
     }
 }
 

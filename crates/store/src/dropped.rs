@@ -1,7 +1,10 @@
-//! Places whose bytes went with the only device that had them, which was dropped from its pair: a bit for each, and none where nothing went. It
-//! must not know what places hold.
+//! Places whose bytes went with the only device that had them, which was dropped from its pair: a bit for each, and none where nothing went; and
+//! what that means for the places of a volume. It must not know pairs, or who is home to what.
+
+use lode_format::EntryState;
 
 use crate::place::Place;
+use crate::places::Places;
 
 /// See the module's documentation.
 #[derive(Debug, Default)]
@@ -42,5 +45,25 @@ impl DroppedPlaces {
     /// Bytes of memory that this takes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.words.capacity() * size_of::<u64>()
+    }
+}
+
+impl Places {
+    /// The bytes of these places went before the volume was attached, see [`Places::drop_copies`].
+    pub(crate) fn note_dropped(&mut self, dropped: DroppedPlaces) {
+        self.dropped = dropped;
+    }
+
+    /// The bytes of the clean places of which this is true went with the only SSD that had them. Until something is put there again,
+    /// what is there was never written there, which a checksum does not tell often enough.
+    pub fn drop_copies(&mut self, is_home: impl Fn(Place) -> bool) {
+        let clean = self.contents.occupied().filter(|(_, content)| content.held.state == EntryState::Clean);
+        let gone = clean.map(|(place, _)| place).filter(|&place| is_home(place));
+        self.dropped.extend(self.contents.places(), gone);
+    }
+
+    /// Whether the bytes that a place was given went with an SSD.
+    pub fn is_dropped(&self, place: Place) -> bool {
+        self.dropped.has(place)
     }
 }

@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 
 use lode_format::{Directory, TablePage, Volume, VolumeTag};
-use lode_types::Buf;
+use lode_types::{Buf, planted};
 
 use crate::attach::Attached;
 use crate::directory::{ChangeStep, ChangeUnderWay, SpaceDirectory};
@@ -74,7 +74,10 @@ impl SpaceDirectory {
                     tag,
                     backing_bytes: *backing_bytes,
                     ring: first_ring_after(0),
-                    attached_in: superblock.epoch,
+                    attached_in: match planted("volume-is-of-the-epoch-that-superblocks-rise-to") {
+                        true => superblock.epoch,
+                        false => self.epoch,
+                    },
                     dropped: Default::default(),
                 };
                 put(&mut next, number, Some(volume));

@@ -23,7 +23,7 @@ use crate::young::Young;
 #[derive(Debug)]
 pub struct Places {
     tag: VolumeTag,
-    contents: Contents,
+    pub(crate) contents: Contents,
     ages: Ages,
     /// Exact versions of what is not durable yet.
     young: Young,
@@ -51,7 +51,7 @@ pub struct Places {
     buffer: RecordBuffer,
     next_version: u64,
     durable_version: u64,
-    dropped: DroppedPlaces,
+    pub(crate) dropped: DroppedPlaces,
     /// Places that failed: what they hold may still count, but they are not used again.
     quarantined: HashSet<Place>,
     dirty: u32,
@@ -220,24 +220,6 @@ impl Places {
     pub fn is_intact(&self, place: Place, bytes: &[u8]) -> bool {
         let held = self.held(place);
         !self.is_dropped(place) && data_checksum(self.tag, held.block, bytes) == held.crc
-    }
-
-    /// The bytes of these places went before the volume was attached, see [`Places::drop_copies`].
-    pub(crate) fn note_dropped(&mut self, dropped: DroppedPlaces) {
-        self.dropped = dropped;
-    }
-
-    /// The bytes of the clean places of which this is true went with the only SSD that had them. Until something is put there again,
-    /// what is there was never written there, which a checksum does not tell often enough.
-    pub fn drop_copies(&mut self, is_home: impl Fn(Place) -> bool) {
-        let clean = self.contents.occupied().filter(|(_, content)| content.held.state == EntryState::Clean);
-        let gone = clean.map(|(place, _)| place).filter(|&place| is_home(place));
-        self.dropped.extend(self.contents.places(), gone);
-    }
-
-    /// Whether the bytes that a place was given went with an SSD.
-    pub fn is_dropped(&self, place: Place) -> bool {
-        self.dropped.has(place)
     }
 
     /// Version of the latest record.

@@ -231,7 +231,8 @@ impl SimPair {
     pub(crate) fn resilver_step(&mut self, first: &mut SimDisk) -> bool {
         let member = usize::from(self.labels.in_sync[0]);
         let disks = [first, &mut self.second];
-        match self.resilvering.step(disks, &self.labels, &self.used, (&self.followers, self.version)) {
+        let followed = (&self.followers, self.version);
+        match self.resilvering.step(disks, &self.labels, &self.used, followed, self.epoch) {
             Came::Waits => return false,
             Came::On => {}
             Came::Begun => {
@@ -239,8 +240,10 @@ impl SimPair {
                 self.resilvering.begun(self.version);
             }
             Came::Failed(member) => self.drop_member(member),
-            Came::Counts => {
-                self.labels = self.labels.with(member, self.second.size_bytes());
+            Came::IsToCount(before) => self.labels = before,
+            Came::Counts(labels) => {
+                self.known_generation = self.known_generation.max(Some(self.labels.generation));
+                self.labels = labels;
                 self.change(|health| (health.in_sync[member], health.resilvering) = (true, None));
                 self.resilvering.counted(self.version);
             }

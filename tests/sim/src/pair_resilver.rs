@@ -12,6 +12,8 @@ use crate::disk::SimDisk;
 
 /// Writes and flushes of [`begin_label`].
 const LABEL_STEPS: usize = 5;
+/// Writes and flushes of the labels of both members.
+const BOTH_LABELS_STEPS: usize = 4;
 
 /// How far a resilver is.
 #[derive(Debug, Default)]
@@ -36,6 +38,8 @@ enum Step {
     Part(Range<u64>),
     Copying(Range<u64>, Vec<u8>),
     Flush,
+    /// The labels of before it counts: so many writes and flushes of them are done.
+    Before(Pair, Pair, usize),
     /// Everybody goes by this change, with which it has everything; none yet.
     Counted(Option<u64>, Pair, usize),
     /// The labels that say that it has everything: so many writes and flushes of them are done.
@@ -52,8 +56,10 @@ pub(crate) enum Came {
     Begun,
     /// It is over, and this member is to be dropped: the one that cannot be written, or not be resilvered from the other one.
     Failed(usize),
-    /// It has everything, and is waited for from now on.
-    Counts,
+    /// These labels are to be written before it counts.
+    IsToCount(Pair),
+    /// It has everything, and is waited for from now on, as these labels are to say.
+    Counts(Pair),
     /// Labels of this generation say so.
     Over(u64),
 }
@@ -93,6 +99,7 @@ impl Resilvering {
         labels: &Pair,
         used: &[Range<u64>],
         (followers, version): (&Followers, u64),
+        epoch: u64,
     ) -> Came {
         let member = usize::from(labels.in_sync[0]);
         match std::mem::take(&mut self.step) {
@@ -140,8 +147,20 @@ impl Resilvering {
                 if disks[member].flush().is_err() {
                     return Came::Failed(member);
                 }
-                self.step = Step::Counted(None, labels.with(member, disks[member].size_bytes()), member);
-                return Came::Counts;
+                let (before, counting) = labels.counting(member, disks[member].size_bytes(), epoch);
+                self.step = Step::Before(before, counting, 0);
+                return Came::IsToCount(before);
+            }
+            Step::Before(before, counting, done) => {
+                if write_label(disks, &before, member, done).is_err() {
+                    return Came::Failed(member);
+                }
+                if done < BOTH_LABELS_STEPS - 1 {
+                    self.step = Step::Before(before, counting, done + 1);
+                    return Came::On;
+                }
+                self.step = Step::Counted(None, counting, member);
+                return Came::Counts(counting);
             }
             Step::Counted(since, said, member) => {
                 if since.is_none_or(|since| !followers.have_adopted(since)) {
@@ -153,7 +172,15 @@ impl Resilvering {
                     self.step = Step::Labels(said, member, 0);
                 }
             }
-            Step::Labels(said, member, done) => return self.write_label(disks, said, member, done),
+            Step::Labels(said, member, done) => {
+                if let Err(at) = write_label(disks, &said, member, done) {
+                    return Came::Failed(at);
+                }
+                if done == BOTH_LABELS_STEPS - 1 {
+                    return Came::Over(said.generation);
+                }
+                self.step = Step::Labels(said, member, done + 1);
+            }
         }
         Came::On
     }
@@ -167,27 +194,14 @@ impl Resilvering {
         self.step = if is_over { Step::Replacing(version) } else { Step::Label(label.member, done + 1) };
         Came::On
     }
+}
 
-    /// One write or flush of the labels that say that it has everything: its own first.
-    fn write_label(
-        &mut self,
-        disks: [&mut SimDisk; MEMBERS],
-        said: Pair,
-        member: usize,
-        done: usize,
-    ) -> Came {
-        let at = if done < 2 { member } else { 1 - member };
-        let disk = &mut *disks[at];
-        let taken = if done.is_multiple_of(2) { put_label(disk, &said.label(at)) } else { disk.flush() };
-        if taken.is_err() {
-            return Came::Failed(at);
-        }
-        if done == 3 {
-            return Came::Over(said.generation);
-        }
-        self.step = Step::Labels(said, member, done + 1);
-        Came::On
-    }
+/// One write or flush of the labels of both: first that of the member that is resilvered. Gives the one that fails.
+fn write_label(disks: [&mut SimDisk; MEMBERS], said: &Pair, member: usize, done: usize) -> Result<(), usize> {
+    let at = if done < BOTH_LABELS_STEPS / 2 { member } else { 1 - member };
+    let disk = &mut *disks[at];
+    let taken = if done.is_multiple_of(2) { put_label(disk, &said.label(at)) } else { disk.flush() };
+    taken.map_err(|_| at)
 }
 
 /// One write or flush of the label of a device that is to be a member, and says nothing of before.

@@ -1,19 +1,26 @@
 //! Clean blocks on a pair of SSDs: each is on one of the two, by stripes, and goes with it. What went is never taken for what is in its
 //! place on the other one, nor on the one that comes (guarantees 5 and 9 of `docs/design.md`).
 
+use lode_format::Directory;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, flush, machine, pattern, read, write};
-use lode_sim::{Machine, World};
-use lode_store::SyncDevice;
-use lode_store::pair::{MEMBERS, STRIPE_BYTES};
+use lode_sim::{Machine, OtherPair, SimDisk, World};
+use lode_store::pair::MEMBERS;
+use lode_store::{DirectoryOutput, MembershipChange, Store, SyncDevice};
 
 const BLOCKS: u64 = 200;
 
-/// A cache of one level on a pair, with room for all of the blocks that are used.
-fn lru() -> Machine {
+/// A cache of one level on a pair, and others beside it, with room for all of the blocks that are used.
+fn lru(other_pairs: u64) -> Machine {
     let mut machine = machine("lru", &["write_policy=wb"], Quota::new(0, 250));
     machine.config.ssd_is_pair = true;
-    machine
+    Machine { other_pairs, ..machine }
+}
+
+/// Every member: of a cache on one pair, and of the second of two.
+fn members() -> impl Iterator<Item = (Machine, usize, usize)> {
+    let pairs = [(0, 0), (1, 1)];
+    pairs.into_iter().flat_map(|(others, pair)| [0, 1].map(|member| (lru(others), pair, member)))
 }
 
 /// Blocks with patterns of their own, half of them clean copies of what the backing disk has and half of them dirty.
@@ -55,10 +62,11 @@ fn look(world: &mut World) -> (u64, u64, u64) {
     (reads(world) - hits, gauges.dropped_clean_copies - dropped, world.engine().alarms().damaged_clean)
 }
 
-/// How many of the clean blocks each member has, at whatever place.
-fn held(world: &World) -> [usize; MEMBERS] {
+/// How many of the clean blocks each member of each pair has, at whatever place.
+fn held(world: &World) -> Vec<[usize; MEMBERS]> {
     let pair = world.pair.as_ref().expect("a pair");
-    [&world.ssd, &pair.second].map(|disk| {
+    let others = world.other_pairs.iter().map(|other| [&other.first, &other.pair.second]);
+    let count = |disk: &SimDisk| {
         let has = |block: &u64| {
             let want = pattern(*block as u8, BLOCK as usize);
             let mut bytes = vec![0; BLOCK as usize];
@@ -68,73 +76,142 @@ fn held(world: &World) -> [usize; MEMBERS] {
             })
         };
         (0..BLOCKS / 2).filter(has).count()
-    })
+    };
+    std::iter::once([&world.ssd, &pair.second]).chain(others).map(|pair| pair.map(count)).collect()
+}
+
+/// An empty device is in the place of a member while nobody serves the pair.
+fn replace(world: &mut World, pair: usize, member: usize) {
+    match pair {
+        0 => world.pair.as_mut().expect("a pair").replace(&mut world.ssd, member),
+        other => {
+            let OtherPair { first, pair } = &mut world.other_pairs[other - 1];
+            pair.replace(first, member);
+        }
+    }
+}
+
+fn resilvered(world: &World) -> u64 {
+    let others = world.other_pairs.iter().map(|other| other.pair.resilvered());
+    world.pair.as_ref().expect("a pair").resilvered() + others.sum::<u64>()
 }
 
 #[test]
 fn a_clean_block_is_on_one_ssd_and_a_dirty_one_on_both() {
-    let world = filled(&lru());
-    let [first, second] = held(&world);
-    assert_eq!(first + second, BLOCKS as usize / 2);
-    assert!(
-        u64::from(lru().config.share.ssd_blocks) * BLOCK < STRIPE_BYTES,
-        "so that one of them may have none"
-    );
+    for others in [0, 1] {
+        let world = filled(&lru(others));
+        assert_eq!(held(&world).iter().flatten().sum::<usize>(), BLOCKS as usize / 2);
+    }
 }
 
 #[test]
 fn g9_what_went_with_an_ssd_is_read_from_the_backing_disk_and_cached_again() {
-    for member in [0, 1] {
-        let mut world = filled(&lru());
-        let held = held(&world)[member] as u64;
-        world.take_member_out(member);
+    for (machine, pair, member) in members() {
+        let mut world = filled(&machine);
+        let held = held(&world)[pair][member] as u64;
+        world.take_member_out_of(pair, member);
         world.settle();
         let (_, dropped, damaged) = look(&mut world);
-        assert_eq!((dropped, damaged), (held, 0), "member {member}");
-        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "member {member}");
+        assert_eq!((dropped, damaged), (held, 0), "pair {pair}, member {member}");
+        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "pair {pair}, member {member}");
     }
 }
 
 #[test]
 fn g9_a_start_without_an_ssd_does_not_look_for_what_it_alone_had() {
-    for member in [0, 1] {
-        let machine = lru();
+    for (machine, pair, member) in members() {
         let mut world = filled(&machine);
-        let held = held(&world)[member] as u64;
+        let held = held(&world)[pair][member] as u64;
         world.go_down(true);
-        world.pair.as_mut().expect("a pair").replace(&mut world.ssd, member);
+        replace(&mut world, pair, member);
         world.restart(machine.clone()).unwrap();
         let (_, dropped, damaged) = look(&mut world);
-        assert_eq!((dropped, damaged), (held, 0), "member {member}");
+        assert_eq!((dropped, damaged), (held, 0), "pair {pair}, member {member}");
         // The next start without it knows which came since.
         world.go_down(true);
         world.restart(machine.clone()).unwrap();
-        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "member {member}");
+        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "pair {pair}, member {member}");
     }
 }
 
 #[test]
 fn g9_an_ssd_that_was_resilvered_does_not_have_what_the_one_before_it_alone_had() {
-    for member in [0, 1] {
-        let machine = lru();
+    for (machine, pair, member) in members() {
         let mut world = filled(&machine);
-        let held = held(&world)[member] as u64;
-        world.take_member_out(member);
+        let held = held(&world)[pair][member] as u64;
+        world.take_member_out_of(pair, member);
         world.settle();
-        world.replace_member();
+        world.replace_member_of(pair);
         for _ in 0..8 {
             world.settle();
             world.tick();
         }
-        assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1, "member {member}");
+        assert_eq!(resilvered(&world), 1, "pair {pair}, member {member}");
         // Nothing was read meanwhile, so that the tables still speak of it. This run knows, and so does the next one.
         world.go_down(true);
         world.restart(machine.clone()).unwrap();
         let (_, dropped, damaged) = look(&mut world);
-        assert!(dropped >= held && damaged == 0, "member {member}: {dropped} of {held}, {damaged}");
+        let what = format!("pair {pair}, member {member}: {dropped} of {held}, {damaged}");
+        assert!(dropped >= held && damaged == 0, "{what}");
         // What was cached since is believed.
         world.go_down(false);
         world.restart(machine).unwrap();
-        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "member {member}");
+        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "{what}");
     }
+}
+
+/// The power fails at any moment of a resilver after a start without an SSD: also when the new one has everything, and gets clean blocks
+/// for itself alone, and labels do not say so yet.
+#[test]
+fn g9_a_resilver_that_is_cut_short_leaves_no_copies_to_be_believed() {
+    let mut ended = [0; 2];
+    for (machine, pair, member) in members() {
+        for steps in (0..120).step_by(3) {
+            let mut world = filled(&machine);
+            world.go_down(true);
+            replace(&mut world, pair, member);
+            world.restart(machine.clone()).unwrap();
+            world.replace_member_of(pair);
+            for step in 0..steps {
+                let block = step % (BLOCKS / 2);
+                let found = read(&mut world, block * BLOCK, BLOCK);
+                assert_eq!(found, Ok(pattern(block as u8, BLOCK as usize)), "block {block}");
+                flush(&mut world).unwrap();
+            }
+            ended[usize::from(resilvered(&world) > 0)] += 1;
+            world.go_down(true);
+            world.restart(machine.clone()).unwrap();
+            let (_, _, damaged) = look(&mut world);
+            assert_eq!(damaged, 0, "pair {pair}, member {member}, {steps} steps");
+        }
+    }
+    assert!(ended.iter().all(|&times| times > 0), "{ended:?}");
+}
+
+/// A volume that comes after another one went is of the run that began before: an SSD that is dropped in it takes copies along.
+#[test]
+fn g9_a_volume_that_is_added_is_of_the_run_that_is_on() {
+    let machine = lru(0);
+    let machine = Machine { ssd_bytes: 6 << 20, ..machine };
+    let mut ssd = World::formatted_ssd(&machine).unwrap();
+    let mut store = Store::open(&mut ssd).unwrap();
+    let tag = store.attach(&mut ssd, &machine.spec()).unwrap().tag();
+    let cache = store.superblock().cache;
+    let epoch = store.superblock().epoch;
+    let mut directory = store.into_directory();
+    let mut last = None;
+    let create = MembershipChange::Create { name: "new".to_owned(), backing_bytes: 1 << 20, extents: 1 };
+    for change in [MembershipChange::Remove(tag), create] {
+        directory.begin_membership(&change).unwrap();
+        while let Some(output) = directory.next_output() {
+            if let DirectoryOutput::Write { buf, .. } = output {
+                last = Some(buf);
+            }
+            directory.done();
+        }
+    }
+    let written = Directory::decode(cache, last.expect("a directory").as_slice()).unwrap();
+    let (_, volume) = written.find("new").expect("it is there");
+    assert!(directory.superblock().epoch > epoch);
+    assert_eq!(volume.attached_in, epoch);
 }

@@ -24,6 +24,7 @@ mod membership;
 mod metrics;
 mod migrating;
 mod ordered;
+mod pair_copies;
 mod pairs;
 mod postgres;
 mod reconnecting;

@@ -14,10 +14,10 @@ use crate::common::{Daemon, MIB, Numbers, Site, SmallFolder, has_tool, lode_fail
 
 pub const BLOCK: u32 = 4096;
 pub const BLOCKS: u64 = 400;
-const SSD_MIB: u64 = 64;
+pub const SSD_MIB: u64 = 64;
 
 /// A site whose cache is on two SSDs.
-fn site() -> Site {
+pub fn site() -> Site {
     let site = Site::in_memory();
     let (one, other) = (site.text("one.img"), site.text("other.img"));
     lode_ok(&["format", &one, "--mirror", &other, "--create", &format!("{SSD_MIB}MiB")]);
@@ -533,32 +533,4 @@ fn a_check_looks_for_a_block_on_both_ssds() {
     assert!(said.contains("Sound"), "{said}");
     damage("other.img", 7);
     lode_fails(&["check", &site.text("test.toml")]);
-}
-
-/// What is only read is on one of them, goes with it, and is cached again.
-#[test]
-fn g9_clean_blocks_go_with_an_ssd_and_come_back() {
-    let site = site();
-    let daemon = site.serve_up();
-    let read_all = |daemon: &Daemon<'_>| {
-        let mut client = daemon.client("vm1");
-        for at in 0..2 * BLOCKS {
-            assert!(client.read(at * u64::from(BLOCK), BLOCK).iter().all(|&byte| byte == 0), "block {at}");
-        }
-    };
-    let number = |daemon: &Daemon<'_>, group: &str, name: &str| {
-        daemon.status()["vms"][0][group][name].as_u64().unwrap_or_else(|| panic!("{group}.{name}"))
-    };
-    read_all(&daemon);
-    read_all(&daemon);
-    let cached = number(&daemon, "gauges", "ssd_blocks");
-    assert!(cached >= BLOCKS, "{}", daemon.status());
-    lode_ok(&["device", "remove", &site.text("test.toml"), &site.text("one.img")]);
-    read_all(&daemon);
-    let lost = number(&daemon, "gauges", "dropped_clean_copies");
-    assert!(lost > 0 && lost < cached, "{lost} of {cached}");
-    assert_eq!(number(&daemon, "alarms", "damaged_clean"), 0);
-    read_all(&daemon);
-    assert_eq!(number(&daemon, "gauges", "dropped_clean_copies"), lost);
-    daemon.stop();
 }

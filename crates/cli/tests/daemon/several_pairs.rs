@@ -174,6 +174,9 @@ fn g2_ssds_of_both_pairs_are_replaced_under_traffic() {
         assert!(said.contains("There is no pair 3"), "{said}");
         let said = lode_fails(&["device", "add", &config, &site.text("one.img"), "--pair", "2"]);
         assert!(said.contains("is named as an SSD of pair 1"), "{said}");
+        let (new, one) = (site.text("new.img"), site.text("one.img"));
+        let said = lode_fails(&["device", "replace", &config, &new, &one, "--force"]);
+        assert!(said.contains("is named as an SSD of pair 1"), "{said}");
         lode_ok(&["device", "add", &config, &newer, "--pair", "2"]);
         lode_ok(&["device", "add", &config, &site.text("one.img")]);
         for name in ["newer.img", "one.img"] {

@@ -51,6 +51,7 @@ impl ChangeDevice {
             }
             DeviceChange::Replace { path, by, force } => {
                 let (number, _) = pairs.member_at(path)?;
+                pairs.refuse_if_of_another(by, number)?;
                 // Before anything is taken out.
                 let file = open_for(&pairs.pairs[number], by, *force)?;
                 remove_served(&pairs, path)?;

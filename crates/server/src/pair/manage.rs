@@ -16,7 +16,7 @@ use super::device::{MemberDevice, PairFiles};
 use super::found::{find_pairs, find_pairs_without};
 use super::served::{ServedPair, TICK};
 use super::volumes::ServedPairs;
-use super::which::{Known, member_at, pair_for};
+use super::which::{Known, member_at, pair_for, refuse_if_of_another};
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
@@ -111,6 +111,15 @@ impl ServedPairs {
     pub(crate) fn member_at(&self, path: &Path) -> Result<(usize, usize), String> {
         let paths: Vec<_> = self.pairs.iter().map(|pair| pair.known().paths).collect();
         member_at(&paths, path)
+    }
+
+    /// Refuses an SSD for this pair that another one is named with.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn refuse_if_of_another(&self, path: &Path, number: usize) -> Result<(), String> {
+        let paths: Vec<_> = self.pairs.iter().map(|pair| pair.known().paths).collect();
+        refuse_if_of_another(&paths, path, number)
     }
 
     /// The number of the pair that an SSD comes to; `wanted` is the one that is asked for, from 1.
@@ -377,12 +386,8 @@ fn take_out(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, usize), Ser
     }
     let was_in_sync = files.pair.in_sync[member];
     let file = files.files[member].take();
-    let mut device = files.device();
-    let fault = |error| ServerError::store(files.first_path().display(), error);
-    let epoch = Store::probe(&mut device).map_err(fault)?.epoch;
-    device.begin(&files.labels, epoch).map_err(fault)?;
-    files.pair = *device.pair();
-    StateFile::of(config).note_pair(number, files.pair.generation)?;
+    record(config, &mut pairs, number)?;
+    let files = &mut pairs[number];
     if let Some(file) = file.filter(|_| !was_in_sync) {
         // The next start does not go on with it.
         let erased = erase_label(&mut MemberDevice::new(file, files.limit));
@@ -390,6 +395,20 @@ fn take_out(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, usize), Ser
     }
     files.left_out[member] = Some("it was taken out".to_owned());
     Ok((pairs, number))
+}
+
+/// Has the labels of a pair say durably who of it has everything, as a start does. What describes the cache is on the first pair.
+fn record(config: &Config, pairs: &mut [PairFiles], number: usize) -> Result<(), ServerError> {
+    let first = pairs.first().expect("a cache has a pair");
+    let epoch = Store::probe(&mut first.device())
+        .map_err(|error| ServerError::store(first.first_path().display(), error))?
+        .epoch;
+    let files = &mut pairs[number];
+    let mut device = files.device();
+    let begun = device.begin(&files.labels, epoch);
+    begun.map_err(|error| ServerError::store(files.first_path().display(), error))?;
+    files.pair = *device.pair();
+    StateFile::of(config).note_pair(number, files.pair.generation)
 }
 
 /// Takes an SSD out of the pair that has it, of a configuration that no daemon serves.
@@ -414,7 +433,7 @@ pub fn add_member(
     pair: Option<usize>,
 ) -> Result<PairView, ServerError> {
     let ssd = on_pairs(config)?;
-    let pairs = find_pairs(&ssd.pairs, ssd.timeout, known(config))?;
+    let mut pairs = find_pairs(&ssd.pairs, ssd.timeout, known(config))?;
     let of = |files: &PairFiles| Known {
         paths: files.paths.clone(),
         in_sync: files.pair.in_sync,
@@ -425,6 +444,8 @@ pub fn add_member(
         let text = "Both SSDs of the pair are in use; take one out first (`lode device remove`)";
         return Err(refused(text.to_owned()));
     }
+    // It may be that none says yet who is out, and the new one would say so alone.
+    record(config, &mut pairs, number)?;
     put_in(config, pairs, number, path, force)
 }
 
@@ -434,6 +455,8 @@ pub fn add_member(
 /// As [`remove_member`] and [`add_member`].
 pub fn replace_member(config: &Config, path: &Path, by: &Path, force: bool) -> Result<PairView, ServerError> {
     let (pairs, (number, _)) = find_without(config, path)?;
+    let paths: Vec<_> = pairs.iter().map(|files| files.paths.clone()).collect();
+    refuse_if_of_another(&paths, by, number).map_err(refused)?;
     let files = &pairs[number];
     // Before anything is taken out. It is opened again, once more of the pair is known.
     if files.files.iter().flatten().all(|file| file.path() != by) {

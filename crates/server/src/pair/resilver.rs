@@ -15,7 +15,7 @@ use lode_store::SyncDevice;
 use lode_store::pair::{MEMBERS, Pair, read_part, write_label, write_part};
 
 use super::device::MemberDevice;
-use super::served::{ServedPair, TICK, flush_member};
+use super::served::{ServedPair, State, TICK, flush_member};
 use crate::config::Size;
 use crate::events::EventKind;
 use crate::guard::guarded;
@@ -25,6 +25,9 @@ use crate::shared::DisksOf;
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// What is said of one that is not finished when the service ends; the next start goes on with it.
 const SERVICE_ENDS: &str = "the service ends; it goes on with the next start";
+
+/// What is said of one that was dropped meanwhile.
+const GIVEN_UP: &str = "it was given up";
 
 /// What is said where something else happens to the pair.
 const NOT_AT_REST: &str = "The pair is not at rest: see `lode device list` and the log, and try again";
@@ -174,8 +177,11 @@ impl ServedPair {
     /// Does something unless the member was given up meanwhile, or another time has begun.
     fn while_current<T>(&self, one: Resilvered, work: impl FnOnce(&ServedPair) -> T) -> Result<T, String> {
         let state = self.state();
-        let is_current = state.resilver == one.number && self.health().0.resilvering == Some(one.member);
-        if is_current { Ok(work(self)) } else { Err("it was given up".to_owned()) }
+        if self.is_current(&state, one) { Ok(work(self)) } else { Err(GIVEN_UP.to_owned()) }
+    }
+
+    fn is_current(&self, state: &State, one: Resilvered) -> bool {
+        state.resilver == one.number && self.health().0.resilvering == Some(one.member)
     }
 
     fn pace(&self, copied_bytes: u64, began: Instant) {
@@ -195,13 +201,14 @@ impl ServedPair {
         from: &mut MemberDevice,
         to: &mut MemberDevice,
     ) -> Result<bool, String> {
+        let one = Resilvered { member, number };
+        let labels = self.record_before_it_counts(one, from, to)?;
         let mut state = self.state();
-        if state.resilver != number || self.health().0.resilvering != Some(member) {
-            return Err("it was given up".to_owned());
+        if !self.is_current(&state, one) {
+            return Err(GIVEN_UP.to_owned());
         }
-        state.labels = state.labels.with(member, to.size_bytes());
+        state.labels = labels;
         state.counts = Some(member);
-        let labels = state.labels;
         let version =
             self.set_health(&state, |health| (health.in_sync[member], health.resilvering) = (true, None));
         drop(state);
@@ -215,6 +222,28 @@ impl ServedPair {
             state.counts = None;
         }
         written.map(|()| is_current)
+    }
+
+    /// From when it counts it alone has some clean blocks, and labels say so only later: until then they say that these go with it. Gives
+    /// the labels that are to say that it counts.
+    fn record_before_it_counts(
+        &self,
+        one @ Resilvered { member, .. }: Resilvered,
+        from: &mut MemberDevice,
+        to: &mut MemberDevice,
+    ) -> Result<Pair, String> {
+        let mut state = self.state();
+        if !self.is_current(&state, one) {
+            return Err(GIVEN_UP.to_owned());
+        }
+        let (before, counting) = state.labels.counting(member, to.size_bytes(), self.epoch);
+        state.labels = before;
+        drop(state);
+        for (device, member) in [(to, member), (from, 1 - member)] {
+            write_label(device, &before.label(member)).map_err(|error| error.to_string())?;
+        }
+        self.remember(before.number, before.generation);
+        Ok(counting)
     }
 
     /// The label of the one that counts now, and that of the other one.

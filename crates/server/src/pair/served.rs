@@ -79,7 +79,7 @@ pub(crate) struct ServedPair {
     /// Bytes a second that a resilver copies.
     pub(super) rate_bytes: u64,
     /// Epoch of the run.
-    epoch: u64,
+    pub(super) epoch: u64,
     events: OnceLock<Events>,
     is_closing: AtomicBool,
 }

@@ -44,6 +44,26 @@ pub(super) fn member_at(pairs: &[[PathBuf; MEMBERS]], path: &Path) -> Result<(us
     })
 }
 
+/// Refuses an SSD for this pair that another one is named with.
+///
+/// # Errors
+/// In words.
+pub(super) fn refuse_if_of_another(
+    pairs: &[[PathBuf; MEMBERS]],
+    path: &Path,
+    number: usize,
+) -> Result<(), String> {
+    match member_at(pairs, path) {
+        Ok((named, _)) if named != number => Err(format!(
+            "{} is named as an SSD of pair {}; give another one for pair {}",
+            path.display(),
+            named + 1,
+            number + 1
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The pair that an SSD comes to: the one that is asked for, from 1, the one that has its path, or the only one that lacks an SSD.
 ///
 /// # Errors
@@ -55,14 +75,7 @@ pub(super) fn pair_for(pairs: &[Known], path: &Path, wanted: Option<usize>) -> R
         (Some(wanted), _) if !(1..=pairs.len()).contains(&wanted) => {
             return Err(format!("There is no pair {wanted}; they are numbered from 1 to {}", pairs.len()));
         }
-        (Some(wanted), Some(named)) if wanted != named + 1 => {
-            return Err(format!(
-                "{} is named as an SSD of pair {}; give another one for pair {wanted}",
-                path.display(),
-                named + 1
-            ));
-        }
-        (Some(wanted), _) => return Ok(wanted - 1),
+        (Some(wanted), _) => return refuse_if_of_another(&paths, path, wanted - 1).map(|()| wanted - 1),
         (None, Some(named)) => return Ok(named),
         (None, None) => {}
     }

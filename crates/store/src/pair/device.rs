@@ -70,7 +70,7 @@ impl<D: SyncDevice> PairDevice<D> {
         for member in (0..MEMBERS).filter(|&member| is_written(member)) {
             if let Err(error) = self.write_label_of(member) {
                 match self.pair.in_sync[other(member)] {
-                    true => self.record(self.pair.without(member, self.epoch))?,
+                    true => self.record(self.pair.without(member, epoch))?,
                     false => return Err(error),
                 }
             }

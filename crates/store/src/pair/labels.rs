@@ -149,8 +149,12 @@ impl Pair {
         let is_outdated = |label: &PairLabel| {
             label.generation + 1 < newest.generation && !planted("replaced-member-believed")
         };
-        let in_sync =
-            [0, 1].map(|member| newest.in_sync[member] && !labels[member].as_ref().is_some_and(is_outdated));
+        // Those of one generation say the same, but for what went wrong on the way. Nobody has everything whom one of them says to lack it.
+        let of_newest = || labels.iter().flatten().filter(|label| label.generation == newest.generation);
+        let in_sync = [0, 1].map(|member| {
+            let is_said = of_newest().all(|label| label.in_sync[member]);
+            is_said && !labels[member].as_ref().is_some_and(is_outdated)
+        });
         let has_everything = |&member: &usize| in_sync[member] && labels[member].is_some();
         let complete = (0..MEMBERS).filter(has_everything).count();
         if complete == 0 {
@@ -190,7 +194,11 @@ impl Pair {
     }
 
     /// The label of a member.
+    ///
+    /// # Panics
+    /// When it is not known in which run a member was dropped.
     pub fn label(&self, member: usize) -> PairLabel {
+        assert!(!self.dropped_in.contains(&JUST_NOW), "a start says first what is missing");
         PairLabel {
             pair: self.id,
             number: self.number,
@@ -215,6 +223,18 @@ impl Pair {
         self.dropped_in[member] = epoch;
         self.generation += 1;
         self
+    }
+
+    /// What labels are to say before commands go by it that this device, of so many bytes, has everything as this member, and what they are
+    /// to say after that. Between the two it alone has clean blocks: should the second not come about, they go with it, as if it had been
+    /// dropped in the run of this epoch.
+    #[must_use]
+    pub fn counting(self, member: usize, device_bytes: u64, epoch: u64) -> (Pair, Pair) {
+        let mut before = Pair { generation: self.generation + 1, ..self };
+        if !planted("resilvered-member-counts-before-its-label") {
+            before.dropped_in[member] = epoch;
+        }
+        (before, Pair { generation: before.generation, ..self }.with(member, device_bytes))
     }
 
     /// The pair of which a member is not there, or not what labels say, which they do not know yet.
@@ -369,6 +389,11 @@ mod tests {
         let again = alone.with(0, 10 << 20);
         let found = Pair::of([Some(again.label(0)), Some(alone.label(1))], Some(2)).unwrap();
         assert_eq!((found.in_sync, found.device_bytes), ([true, true], [10 << 20, 8 << 20]));
+        // Of two of one generation that do not say the same nobody is believed whom one of them says to lack something.
+        let other = Pair { generation: again.generation, ..alone };
+        for labels in [[again.label(0), other.label(1)], [other.label(0), again.label(1)]] {
+            assert_eq!(Pair::of(labels.map(Some), None).unwrap().in_sync, [false, true]);
+        }
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! What the two SSDs of a pair have, and who is believed to have what.
+
+use std::fs::{self, File};
+
+use crate::common::{Daemon, MIB, lode_ok};
+use crate::pairs::{Away, BLOCK, BLOCKS, SSD_MIB, check_all, site, wait_for, write_all};
+
+/// What clean blocks it has not, because the other one has them, is no damage.
+#[test]
+fn a_check_of_one_ssd_of_a_pair_does_without_what_the_other_one_alone_has() {
+    let site = site();
+    let daemon = site.serve_up();
+    let mut client = daemon.client("vm1");
+    (0..2 * BLOCKS).for_each(|at| drop(client.read(at * u64::from(BLOCK), BLOCK)));
+    drop(client);
+    daemon.stop();
+    for name in ["one.img", "other.img"] {
+        let said = lode_ok(&["check", &site.text(name)]);
+        assert!(said.contains("Sound"), "{said}");
+    }
+}
+
+/// A start that fails for another reason than an SSD ends, although labels have changed meanwhile.
+#[test]
+fn a_start_that_fails_without_an_ssd_says_why_and_ends() {
+    let site = site();
+    let daemon = site.serve_up();
+    write_all(&daemon, 1);
+    daemon.stop();
+    let _away = Away::take(&site, "one.img");
+    let mut bytes = fs::read(site.path("other.img")).unwrap();
+    let tables = bytes.chunks_mut(BLOCK as usize).filter(|page| page.starts_with(b"LODEslot"));
+    let damaged = tables.map(|page| page[100] ^= 1).count();
+    assert!(damaged > 0, "it has tables");
+    fs::write(site.path("other.img"), bytes).unwrap();
+    let said = site.serve_fails();
+    assert!(!said.contains("begins again"), "{said}");
+}
+
+/// An SSD in whose place another one came comes back in the place of that one. It is resilvered, and nothing of what it has is believed.
+#[test]
+fn g9_an_old_ssd_that_is_added_between_runs_is_resilvered() {
+    let site = site();
+    let daemon = site.serve_up();
+    write_all(&daemon, 1);
+    File::create(site.path("new.img")).unwrap().set_len(SSD_MIB * MIB).unwrap();
+    lode_ok(&["device", "replace", &site.text("test.toml"), &site.text("one.img"), &site.text("new.img")]);
+    wait_for(&site, "new.img", "in-sync");
+    write_all(&daemon, 2);
+    daemon.stop();
+    fs::rename(site.path("one.img"), site.path("new.img")).unwrap();
+    lode_ok(&["device", "add", &site.text("test.toml"), &site.text("new.img"), "--force"]);
+    let daemon = site.serve_up();
+    check_all(&daemon, 2);
+    wait_for(&site, "new.img", "in-sync");
+    let _away = Away::take(&site, "other.img");
+    daemon.kill();
+    let daemon = site.serve_up();
+    check_all(&daemon, 2);
+    daemon.stop();
+}
+
+/// What is only read is on one of them, goes with it, and is cached again.
+#[test]
+fn g9_clean_blocks_go_with_an_ssd_and_come_back() {
+    let site = site();
+    let daemon = site.serve_up();
+    let read_all = |daemon: &Daemon<'_>| {
+        let mut client = daemon.client("vm1");
+        for at in 0..2 * BLOCKS {
+            assert!(client.read(at * u64::from(BLOCK), BLOCK).iter().all(|&byte| byte == 0), "block {at}");
+        }
+    };
+    let number = |daemon: &Daemon<'_>, group: &str, name: &str| {
+        daemon.status()["vms"][0][group][name].as_u64().unwrap_or_else(|| panic!("{group}.{name}"))
+    };
+    read_all(&daemon);
+    read_all(&daemon);
+    let cached = number(&daemon, "gauges", "ssd_blocks");
+    assert!(cached >= BLOCKS, "{}", daemon.status());
+    lode_ok(&["device", "remove", &site.text("test.toml"), &site.text("one.img")]);
+    read_all(&daemon);
+    let lost = number(&daemon, "gauges", "dropped_clean_copies");
+    assert!(lost > 0 && lost < cached, "{lost} of {cached}");
+    assert_eq!(number(&daemon, "alarms", "damaged_clean"), 0);
+    read_all(&daemon);
+    assert_eq!(number(&daemon, "gauges", "dropped_clean_copies"), lost);
+    daemon.stop();
+}
