@@ -52,6 +52,8 @@ pub struct SimPair {
     pub(crate) dropped: u64,
     /// Members in whose place another device came in this run.
     pub(crate) replaced: u64,
+    /// The labels that are to say that a member counts are not written, as long as this is set.
+    pub holds_labels: bool,
     /// The member whose blocks are damaged.
     pub victim: usize,
 }
@@ -133,6 +135,7 @@ impl SimPair {
             resilvered: 0,
             dropped: 0,
             replaced: 0,
+            holds_labels: false,
             victim: 0,
         }
     }
@@ -229,6 +232,9 @@ impl SimPair {
 
     /// Goes on with a resilver, if there is one. False: that waits for something.
     pub(crate) fn resilver_step(&mut self, first: &mut SimDisk) -> bool {
+        if self.holds_labels && self.resilvering.labels_come_next() {
+            return false;
+        }
         let member = usize::from(self.labels.in_sync[0]);
         let disks = [first, &mut self.second];
         let followed = (&self.followers, self.version);

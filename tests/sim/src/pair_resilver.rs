@@ -79,6 +79,11 @@ impl Resilvering {
         !matches!(self.step, Step::Nothing)
     }
 
+    /// What comes next are the labels that say that the member counts.
+    pub(crate) fn labels_come_next(&self) -> bool {
+        matches!(self.step, Step::Labels(_, _, 0))
+    }
+
     /// It has begun with this change of the pair.
     pub(crate) fn begun(&mut self, version: u64) {
         self.step = Step::Draining(Some(version));
