@@ -204,7 +204,8 @@ impl Model {
             };
             sector.versions[at].acknowledged = Some(answers);
             sector.live = sector.live.max(at);
-            if durable {
+            // A trim that is durable need not have done anything, and what it left need not be durable.
+            if durable && sector.versions[at].change != Change::Trim {
                 sector.keep_from(at);
             }
         }
@@ -215,9 +216,7 @@ impl Model {
             let is_covered = |version: &Version| {
                 !version.doubtful && version.acknowledged.is_some_and(|number| number <= answers)
             };
-            if let Some(at) = sector.versions.iter().rposition(is_covered) {
-                sector.keep_from(at);
-            }
+            sector.keep_covered(is_covered);
         }
     }
 
@@ -322,6 +321,20 @@ impl Sector {
     fn keep_from(&mut self, at: usize) {
         self.versions.drain(..at);
         self.live = self.live.saturating_sub(at);
+    }
+
+    /// A flush covers these versions: what is older than one of them cannot come back. A trim may have left what the sector held, and
+    /// that is as durable as it was before.
+    fn keep_covered(&mut self, is_covered: impl Fn(&Version) -> bool) {
+        let is_content = |version: &Version| is_covered(version) && version.change != Change::Trim;
+        if let Some(content) = self.versions.iter().rposition(is_content) {
+            self.keep_from(content);
+        }
+        let Some(newest) = self.versions.iter().rposition(&is_covered) else { return };
+        let left: Vec<Version> =
+            self.versions.drain(..newest).filter(|version| !is_covered(version)).collect();
+        self.live = self.live.saturating_sub(newest - left.len());
+        self.versions.splice(..0, left);
     }
 }
 
@@ -443,6 +456,47 @@ mod tests {
         one.0.apply(&GuestEvent::Seen { values: vec![(0, Value::Of(1))] });
         one.flush();
         assert_eq!((one.now(), one.after_power_cut()), (vec![1], vec![0, 1]));
+    }
+
+    #[test]
+    fn g10_what_a_trim_left_of_a_write_whose_flush_failed_need_not_stay() {
+        for fails_first in [false, true] {
+            for durable in [false, true] {
+                let mut one = One::new();
+                one.write(1, Change::Data);
+                one.acknowledged(1, false);
+                one.0.apply(&GuestEvent::Killed { doubtful: fails_first });
+                one.write(2, Change::Trim);
+                one.acknowledged(2, durable);
+                if fails_first {
+                    one.flush();
+                }
+                one.0.apply(&GuestEvent::Killed { doubtful: !fails_first });
+                one.0.apply(&GuestEvent::Seen { values: vec![(0, Value::Of(1))] });
+                one.flush();
+                assert_eq!((one.now(), one.after_power_cut()), (vec![1], vec![0, 1]), "{durable}");
+                one.write(3, Change::Data);
+                one.acknowledged(3, false);
+                one.flush();
+                assert_eq!(one.after_power_cut(), [3]);
+            }
+        }
+    }
+
+    #[test]
+    fn g10_what_a_trim_left_of_a_write_that_was_flushed_stays() {
+        for durable in [false, true] {
+            let mut one = One::new();
+            one.write(1, Change::Data);
+            one.acknowledged(1, false);
+            one.write(2, Change::Trim);
+            one.acknowledged(2, durable);
+            one.flush();
+            one.0.apply(&GuestEvent::Killed { doubtful: true });
+            one.0.apply(&GuestEvent::Seen { values: vec![(0, Value::Of(1))] });
+            one.flush();
+            assert_eq!((one.now(), one.after_power_cut()), (vec![1], vec![1]), "{durable}");
+        }
     }
 
     #[test]

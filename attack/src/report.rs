@@ -125,6 +125,7 @@ pub fn found(plan: &Plan, outcome: &Outcome, scheme: Option<&str>) -> String {
     if found.complaints.len() > 12 {
         text += &format!("    ... and {} more\n", found.complaints.len() - 12);
     }
+    found.failures.iter().for_each(|what| text += &format!("  devices had failed: {what}\n"));
     text += "  the daemon's log ends so:\n";
     found.log.lines().for_each(|line| text += &format!("    | {line}\n"));
     let only = scheme.map(|scheme| format!(" --scheme {scheme}")).unwrap_or_default();

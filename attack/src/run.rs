@@ -80,6 +80,8 @@ pub struct Found {
     pub moment: String,
     /// What.
     pub complaints: Complaints,
+    /// Which devices had failed before, in this run.
+    pub failures: Vec<String>,
     /// The daemon's log, from its end.
     pub log: String,
     /// Where the crash state is, with which [`repeat`] shows it again.
@@ -93,6 +95,8 @@ struct Run<'a> {
     configured: Plan,
     rng: Rng,
     outcome: Outcome,
+    /// Which devices have failed so far.
+    failures: Vec<String>,
     attack: &'a Attack,
     goes_on: &'a dyn Fn() -> bool,
 }
@@ -125,7 +129,8 @@ pub fn run(attack: &Attack, plan: &Plan, goes_on: &dyn Fn() -> bool) -> Result<O
     let operator = Operator { host: &host, plan, schemes: &attack.schemes };
     let rng = Rng::part(plan.seed, 2);
     let configured = plan.clone();
-    let mut run = Run { operator, configured, rng, outcome: Outcome::default(), attack, goes_on };
+    let (outcome, failures) = (Outcome::default(), Vec::new());
+    let mut run = Run { operator, configured, rng, outcome, failures, attack, goes_on };
     let ended = run.boots();
     let counts = &host.world.counts;
     run.outcome.errors = Counts::get(&counts.errors);
@@ -136,7 +141,8 @@ pub fn run(attack: &Attack, plan: &Plan, goes_on: &dyn Fn() -> bool) -> Result<O
         Err(Stop::Machine(what)) => Err(what),
         Err(Stop::Found(moment, complaints)) => {
             if run.outcome.found.is_none() {
-                run.outcome.found = Some(Found { moment, complaints, log: host.log(), kept: None });
+                let failures = run.failures;
+                run.outcome.found = Some(Found { moment, complaints, failures, log: host.log(), kept: None });
             }
             Ok(run.outcome)
         }
@@ -191,12 +197,14 @@ impl<'a> Run<'a> {
             self.operator.start(flushes).map_err(wrong(format!("boot {number}, at its start")))?;
         for kill in 0..self.rng.below(4) {
             let (answers, faults) = (self.answers(30, 1500), self.faults());
+            self.note_failures(&format!("boot {number}, before kill {kill}"), &faults);
             self.operator
                 .work(daemon, &mut self.rng, answers, End::Killed, &faults)
                 .map_err(wrong(format!("boot {number}, before kill {kill}, {faults:?}")))?;
             self.outcome.kills += 1;
             if self.rng.chance(30) {
                 let faults = self.faults();
+                self.note_failures(&format!("boot {number}, in a start after kill {kill}"), &faults);
                 self.operator.start_in_vain(&mut self.rng, &faults);
                 self.outcome.kills += 1;
             }
@@ -209,6 +217,7 @@ impl<'a> Run<'a> {
             self.time()?;
         }
         let (answers, faults) = (self.answers(100, 2000), self.faults());
+        self.note_failures(&format!("boot {number}, at its end"), &faults);
         let stops = faults.failing.is_empty() && self.rng.chance(30);
         let end = if stops { End::Answered } else { End::Killed };
         let ended = self.operator.work(daemon, &mut self.rng, answers, end, &faults);
@@ -296,6 +305,10 @@ impl<'a> Run<'a> {
             0 | 1 => self.operator.inspect(self.rng.chance(50))?,
             2 => {
                 let faults = self.failing();
+                self.note_failures(
+                    &format!("in a start, before crash state {}", self.outcome.states),
+                    &faults,
+                );
                 self.operator.start_in_vain(&mut self.rng, &faults);
             }
             3 | 4 => {
@@ -317,9 +330,16 @@ impl<'a> Run<'a> {
             start.save(&folder).and_then(|()| std::fs::write(folder.join("plan.json"), plan)).ok()?;
             Some(folder)
         });
+        let failures = self.failures.clone();
         self.outcome.found =
-            Some(Found { moment: moment.to_owned(), complaints: complaints.clone(), log, kept });
+            Some(Found { moment: moment.to_owned(), complaints: complaints.clone(), failures, log, kept });
         Stop::Found(moment.to_owned(), complaints)
+    }
+
+    fn note_failures(&mut self, when: &str, faults: &Faults) {
+        if !faults.failing.is_empty() {
+            self.failures.push(format!("{when}: {faults:?}"));
+        }
     }
 
     fn time(&self) -> Result<(), Stop> {
