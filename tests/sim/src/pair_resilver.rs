@@ -142,30 +142,18 @@ impl Resilvering {
                 self.step = Step::Copying(part, bytes);
             }
             Step::Copying(part, bytes) => {
-                if write_part(disks[member], &part, &bytes).is_err() {
-                    return Came::Failed(member);
-                }
+                let Ok(()) = write_part(disks[member], &part, &bytes) else { return Came::Failed(member) };
                 self.resilver.part_copied();
                 self.step = Step::Next;
             }
             Step::Flush => {
-                if disks[member].flush().is_err() {
-                    return Came::Failed(member);
-                }
+                let Ok(()) = disks[member].flush() else { return Came::Failed(member) };
                 let (before, counting) = labels.counting(member, disks[member].size_bytes(), epoch);
                 self.step = Step::Before(before, counting, 0);
                 return Came::IsToCount(before);
             }
             Step::Before(before, counting, done) => {
-                if write_label(disks, &before, member, done).is_err() {
-                    return Came::Failed(member);
-                }
-                if done < BOTH_LABELS_STEPS - 1 {
-                    self.step = Step::Before(before, counting, done + 1);
-                    return Came::On;
-                }
-                self.step = Step::Counted(None, counting, member);
-                return Came::Counts(counting);
+                return self.label_before(disks, (before, counting), member, done);
             }
             Step::Counted(since, said, member) => {
                 if since.is_none_or(|since| !followers.have_adopted(since)) {
@@ -177,16 +165,45 @@ impl Resilvering {
                     self.step = Step::Labels(said, member, 0);
                 }
             }
-            Step::Labels(said, member, done) => {
-                if let Err(at) = write_label(disks, &said, member, done) {
-                    return Came::Failed(at);
-                }
-                if done == BOTH_LABELS_STEPS - 1 {
-                    return Came::Over(said.generation);
-                }
-                self.step = Step::Labels(said, member, done + 1);
-            }
+            Step::Labels(said, member, done) => return self.label_counting(disks, said, member, done),
         }
+        Came::On
+    }
+
+    /// One write or flush of the labels of before the member counts.
+    fn label_before(
+        &mut self,
+        disks: [&mut SimDisk; MEMBERS],
+        (before, counting): (Pair, Pair),
+        member: usize,
+        done: usize,
+    ) -> Came {
+        if write_label(disks, &before, member, done).is_err() {
+            return Came::Failed(member);
+        }
+        if done < BOTH_LABELS_STEPS - 1 {
+            self.step = Step::Before(before, counting, done + 1);
+            return Came::On;
+        }
+        self.step = Step::Counted(None, counting, member);
+        Came::Counts(counting)
+    }
+
+    /// One write or flush of the labels that say that the member counts.
+    fn label_counting(
+        &mut self,
+        disks: [&mut SimDisk; MEMBERS],
+        said: Pair,
+        member: usize,
+        done: usize,
+    ) -> Came {
+        if let Err(at) = write_label(disks, &said, member, done) {
+            return Came::Failed(at);
+        }
+        if done == BOTH_LABELS_STEPS - 1 {
+            return Came::Over(said.generation);
+        }
+        self.step = Step::Labels(said, member, done + 1);
         Came::On
     }
 
