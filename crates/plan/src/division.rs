@@ -1,5 +1,5 @@
 //! Dividing two levels between the VMs of a [`Load`], and what that gives (ETICA, section 4.3: each level by its own
-//! policy-optimised curve). It must not know how curves are measured, nor how results are shown.
+//! policy-optimised curve). DRAM is divided first, and then the SSD behind it. It must not know how curves are measured, nor how results are shown.
 
 use lode_hardware::ServiceTimes;
 use lode_replay::access_times;
@@ -11,7 +11,7 @@ use lode_types::{Level, show_size};
 
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
-use crate::load::{Load, VmLoad};
+use crate::load::{Load, SsdKeeps, VmLoad};
 
 /// What a VM may have of the levels, whatever its curve says.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +73,8 @@ pub struct Outcome {
     pub dram_hits: u64,
     /// Reads that the SSD serves.
     pub ssd_hits: u64,
-    /// Blocks written to the SSD, if every write of a VM with a share of it goes there.
+    /// Blocks written to the SSD, if every write of a VM with a share of it goes there, and every block that a read of such a VM
+    /// misses, where the SSD keeps what is read.
     pub ssd_writes: u64,
     /// The same in a second, each VM's over the span of its own trace; 0 where times are not known.
     pub ssd_writes_per_s: f64,
@@ -154,11 +155,13 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
     check_rules(load, options)?;
     // A level that is not there gives no VM what the objective promises; what rules promise cannot be kept.
     let without = SizeOptions { objective: Objective::SumHitRatio, ..options.clone() };
-    let [dram, ssd] = Level::SIZED.map(|level| {
-        let bytes = levels.of(level);
-        divide_level(load, level, bytes, if bytes == 0 { &without } else { options })
-    });
-    Ok(plan_of(load, levels, [dram?, ssd?], options))
+    let divide = |what: Dividing<'_>| {
+        let bytes = levels.of(what.level());
+        divide_level(load, what, bytes, if bytes == 0 { &without } else { options })
+    };
+    let dram = divide(Dividing::Dram)?;
+    let ssd = divide(Dividing::Ssd { behind: &dram.1.sizes })?;
+    Ok(plan_of(load, levels, [dram, ssd], options))
 }
 
 /// That every rule names a VM.
@@ -185,8 +188,8 @@ pub(crate) fn plan_of(
         let share_blocks = divisions.each_ref().map(|(_, division)| division.sizes[at]);
         let outcome = outcome_of_shares(vm, share_blocks, options);
         total.add(&outcome);
-        let demand_blocks =
-            Level::SIZED.map(|level| usable(&demand_of(vm, level, options, load.block_bytes)));
+        let demand_blocks = Level::SIZED
+            .map(|level| usable(&demand_of(vm, (level, share_blocks[0]), options, load.block_bytes)));
         let splits = hulls(vm, options.solver).map(|hulls| splits(&hulls, share_blocks));
         vms.push(VmPlan { name: vm.facts.name.clone(), demand_blocks, share_blocks, splits, outcome });
     }
@@ -207,18 +210,24 @@ pub(crate) fn outcome_of_shares(vm: &VmLoad, share_blocks: [u64; 2], options: &S
 /// Reads of one VM that host memory serves, and those that the SSD serves beyond them; with `hulls`, of caches that are
 /// cut in two.
 pub(crate) fn hits_of_shares(vm: &VmLoad, share_blocks: [u64; 2], hulls: Option<&[Hull; 2]>) -> (u64, u64) {
-    let Some(hulls) = hulls else { return vm.profile.hits(share_blocks[0], share_blocks[1]) };
+    let Some(hulls) = hulls else { return vm.hits(share_blocks) };
     // The parts of the two levels' streams are chosen independently.
     let [dram, ssd] = splits(hulls, share_blocks);
     let mixed = |hits: fn((u64, u64)) -> u64| {
-        dram.mix(|dram_blocks| ssd.mix(|ssd_blocks| hits(vm.profile.hits(dram_blocks, ssd_blocks)) as f64))
+        dram.mix(|dram_blocks| ssd.mix(|ssd_blocks| hits(vm.hits([dram_blocks, ssd_blocks])) as f64))
     };
     (mixed(|hits| hits.0).round() as u64, mixed(|hits| hits.1).round() as u64)
 }
 
-/// What the VM's caches are cut by, by level, with the solver that cuts.
+/// What the VM's caches are cut by, by level, with the solver that cuts. Levels are cut independently, so that they are those of an
+/// SSD that keeps what is written; see [`ssd_keeps`].
 pub(crate) fn hulls(vm: &VmLoad, solver: Solver) -> Option<[Hull; 2]> {
-    (solver == Solver::Talus).then(|| Level::SIZED.map(|level| Hull::new(vm.curve(level).points())))
+    (solver == Solver::Talus).then(|| Level::SIZED.map(|level| Hull::new(vm.curve(level, 0).points())))
+}
+
+/// What the SSD of a scheme's plan is taken to keep, where the scheme's own keeps `own`.
+pub(crate) fn ssd_keeps(own: SsdKeeps, solver: Solver) -> SsdKeeps {
+    if solver == Solver::Talus { SsdKeeps::Written } else { own }
 }
 
 fn splits(hulls: &[Hull; 2], share_blocks: [u64; 2]) -> [Split; 2] {
@@ -235,7 +244,12 @@ pub(crate) fn outcome(
     let (reads, writes) = (vm.profile.reads(), vm.profile.writes());
     let misses = reads.saturating_sub(dram_hits + ssd_hits);
     let write_ns = if has_ssd { times.ssd_write_ns } else { times.backing.random_write.ns };
-    let ssd_writes = if has_ssd { writes } else { 0 };
+    let ssd_writes = match (has_ssd, vm.ssd_keeps()) {
+        (false, _) => 0,
+        (true, SsdKeeps::Written) => writes,
+        // What was read from the disk may go there once it leaves DRAM.
+        (true, SsdKeeps::Accessed) => writes + misses,
+    };
     let time = |count: u64, each_ns: u64| u128::from(count) * u128::from(each_ns);
     Outcome {
         reads,
@@ -251,48 +265,72 @@ pub(crate) fn outcome(
     }
 }
 
+/// A level that is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dividing<'a> {
+    /// DRAM.
+    Dram,
+    /// An SSD behind the VMs' shares of DRAM.
+    Ssd { behind: &'a [u64] },
+}
+
+impl Dividing<'_> {
+    pub(crate) fn level(self) -> Level {
+        match self {
+            Dividing::Dram => Level::Dram,
+            Dividing::Ssd { .. } => Level::Ssd,
+        }
+    }
+}
+
 /// Divides one level of `bytes`.
 pub(crate) fn divide_level(
     load: &Load,
-    level: Level,
+    what: Dividing<'_>,
     bytes: u64,
     options: &SizeOptions,
 ) -> Result<(LevelPlan, Division), PlanError> {
-    try_to_divide_level(load, level, bytes, options).map_err(|error| in_words(error, load, level))
+    try_to_divide_level(load, what, bytes, options).map_err(|error| in_words(error, load, what.level()))
 }
 
 /// The same, with an error that can be told from others: some look for sizes at which a division is possible.
 pub(crate) fn try_to_divide_level(
     load: &Load,
-    level: Level,
+    what: Dividing<'_>,
     bytes: u64,
     options: &SizeOptions,
 ) -> Result<(LevelPlan, Division), ReuseError> {
     let block_bytes = load.block_bytes;
     let capacity_blocks = bytes / block_bytes;
     let granule = granule_blocks(block_bytes, options);
-    let demands = load.vms.iter().map(|vm| demand_of(vm, level, options, block_bytes)).collect::<Vec<_>>();
+    let demand = |(at, vm): (usize, &VmLoad)| {
+        let dram_blocks = match what {
+            Dividing::Dram => 0,
+            Dividing::Ssd { behind } => behind.get(at).copied().unwrap_or(0),
+        };
+        demand_of(vm, (what.level(), dram_blocks), options, block_bytes)
+    };
+    let demands: Vec<VmDemand> = load.vms.iter().enumerate().map(demand).collect();
     let demand_blocks = demands.iter().map(usable).sum();
     let division = divide_demands(&demands, capacity_blocks, granule, options)?;
-    let division = match level {
-        Level::Ssd => with_space_for_writes(load, division, &demands, capacity_blocks, granule),
-        _ => division,
+    let division = match what {
+        Dividing::Ssd { .. } => with_space_for_writes(load, division, &demands, capacity_blocks, granule),
+        Dividing::Dram => division,
     };
     let given_blocks = division.sizes.iter().sum();
     let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
     Ok((plan, division))
 }
 
-/// Divides so many blocks of one SSD level, that there is alone, by the VMs' `curves` of it.
+/// Divides so many blocks of one SSD level, that there is alone, by the VMs' curves of it.
 pub(crate) fn divide_one_level(
     load: &Load,
-    curves: &[Curve],
     capacity_blocks: u64,
     options: &SizeOptions,
 ) -> Result<Vec<u64>, ReuseError> {
     let granule = granule_blocks(load.block_bytes, options);
-    let demand = |(vm, curve): (&VmLoad, &Curve)| demand_by(curve, vm, Level::Ssd, options, load.block_bytes);
-    let demands: Vec<VmDemand> = load.vms.iter().zip(curves).map(demand).collect();
+    let demand = |vm: &VmLoad| demand_by(vm.one_level_curve(), vm, Level::Ssd, options, load.block_bytes);
+    let demands: Vec<VmDemand> = load.vms.iter().map(demand).collect();
     let division = divide_demands(&demands, capacity_blocks, granule, options)?;
     Ok(with_space_for_writes(load, division, &demands, capacity_blocks, granule).sizes)
 }
@@ -400,7 +438,7 @@ pub(crate) fn in_words(error: ReuseError, load: &Load, level: Level) -> PlanErro
 }
 
 /// Blocks beyond which a VM gains nothing, as far as it may have them.
-fn usable(demand: &VmDemand) -> u64 {
+pub(crate) fn usable(demand: &VmDemand) -> u64 {
     demand.demand_blocks.min(demand.max_blocks)
 }
 
@@ -409,9 +447,14 @@ pub(crate) fn granule_blocks(block_bytes: u64, options: &SizeOptions) -> u64 {
     (options.granule_bytes / block_bytes).max(1)
 }
 
-/// What a VM asks of a level, within its rules.
-pub(crate) fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
-    demand_by(vm.curve(level), vm, level, options, block_bytes)
+/// What a VM asks of a level, of an SSD behind so many blocks of DRAM, within its rules.
+pub(crate) fn demand_of(
+    vm: &VmLoad,
+    (level, dram_blocks): (Level, u64),
+    options: &SizeOptions,
+    block_bytes: u64,
+) -> VmDemand {
+    demand_by(&vm.curve(level, dram_blocks), vm, level, options, block_bytes)
 }
 
 /// The same by another curve than that of the level beside another one.

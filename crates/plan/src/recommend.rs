@@ -9,7 +9,7 @@ use lode_replay::Report;
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Means};
 use crate::choice::{Candidate, Choice, choose};
 use crate::division::SizeOptions;
 use crate::error::PlanError;
@@ -138,11 +138,11 @@ impl Answer {
     ) -> Result<RecommendedReport, PlanError> {
         let ways = match &self.wish {
             Wish::Auto | Wish::Etica => self.two_levels()?,
-            Wish::OneLevel(_) => vec![self.one_level_way(load, host)?.ok_or_else(too_little_money)?],
+            Wish::OneLevel(_) => vec![self.one_level_way(host)?.ok_or_else(too_little_money)?],
             Wish::Best if self.may_be_one_level() => {
                 // What was not replayed is not recommended unasked. The default comes first, and then the simplest.
                 let mut ways = self.two_levels()?;
-                let one = self.one_level_way(load, host)?.filter(|way| way.replayed.is_some());
+                let one = self.one_level_way(host)?.filter(|way| way.replayed.is_some());
                 let defaults = ways.iter().take_while(|way| way.is_default).count();
                 ways.splice(defaults..defaults, one);
                 ways
@@ -172,7 +172,8 @@ impl Answer {
 
     /// Whether one level could take the place of both: there is an SSD to have, and it can keep the rules.
     fn may_be_one_level(&self) -> bool {
-        self.one_level_keeps_rules() && (self.plan.levels.ssd_bytes > 0 || self.front.is_some())
+        self.one_level_keeps_rules()
+            && (self.plan().levels.ssd_bytes > 0 || matches!(self.means, Means::Budget { .. }))
     }
 
     /// Both levels with each scheme that was replayed; where none was, with the one that comes first.
@@ -181,8 +182,8 @@ impl Answer {
             Ok(Way {
                 settings: served.settings()?,
                 is_default: served == TwoLevels::Auto,
-                levels: self.plan.levels,
-                shares_blocks: self.plan.vms.iter().map(|vm| vm.share_blocks).collect(),
+                levels: self.plan_for(served).levels,
+                shares_blocks: self.divided_for(served).shares(),
                 replayed,
             })
         };
@@ -193,16 +194,16 @@ impl Answer {
     }
 
     /// One SSD level for the money of both, where that buys any.
-    fn one_level_way(&self, load: &Load, host: &Host) -> Result<Option<Way<'_>>, PlanError> {
+    fn one_level_way(&self, host: &Host) -> Result<Option<Way<'_>>, PlanError> {
         let settings = self.one_level_settings()?;
-        let way = |OneLevel { levels, shares }| Way {
+        let way = |OneLevel { levels, shares, .. }| Way {
             settings,
             is_default: false,
             levels,
             shares_blocks: shares.iter().map(|share| [0, u64::from(share.ssd_blocks)]).collect(),
             replayed: self.one_level.as_ref().map(|(_, report)| report),
         };
-        Ok(self.money_on_one_level(load.block_bytes, host).map(way))
+        Ok(self.money_on_one_level(host).map(way))
     }
 
     fn report_of(&self, load: &Load, host: &Host, way: &Way<'_>, reason: String) -> RecommendedReport {

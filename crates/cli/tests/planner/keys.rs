@@ -104,7 +104,7 @@ fn of_sizes() {
     assert_keys(
         &section,
         replayed,
-        "label scheme mode read_hit_ratio mean_latency_us wear utilisation host_memory",
+        "label scheme mode shares read_hit_ratio mean_latency_us wear utilisation host_memory",
     );
     assert_keys(&section, &replayed["host_memory"], "frames_bytes tables_bytes");
     assert_keys(&section, &replayed["wear"], WEAR);

@@ -114,7 +114,7 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
     ];
     let tables = |one: &Replayed<'_>| one.host_memory.map(|memory| memory.tables_bytes as f64);
     columns.push(numbers("Tables in host memory, at most", Unit::Bytes, tables));
-    let mut title = "The plan as schemes serve it".to_owned();
+    let mut title = "The levels as schemes serve them, divided as suits each".to_owned();
     if has_times {
         title += "; SSD life as the devices' profile rates it";
         columns.push(numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day));

@@ -1,7 +1,7 @@
 //! One SSD level for a plan's money: what it costs, and that it was replayed as it is said.
 
 use lode_hardware::Host;
-use lode_plan::{LevelBytes, Means, Prices, SizeOptions, VmRule, answer};
+use lode_plan::{LevelBytes, Means, Prices, SizeOptions, VmRule, Wish, answer};
 use lode_policy::{Quota, SchemeInfo};
 use lode_replay::{Options, replay};
 use lode_reuse::sizing::Objective;
@@ -33,7 +33,7 @@ fn the_money_is_spent_where_the_plan_spent_it() {
         let rule =
             VmRule { name: "*".to_owned(), weight: None, dram_bytes: most(1 << 20), ssd_bytes: (None, None) };
         let options = SizeOptions { rules: vec![rule], ..options(Objective::Hits) };
-        let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
+        let mut answer = answer(&load, Means::Levels(levels), Wish::Best, &options).expect("an answer");
         answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 2), &|_| {}).expect("replays");
         let (level, report) = answer.one_level.as_ref().expect("some money");
         assert_eq!(level.dram_bytes, 0);
@@ -46,10 +46,10 @@ fn the_money_is_spent_where_the_plan_spent_it() {
             let [dram_bytes, ssd_bytes] = share.map(|blocks| blocks * BLOCK_BYTES);
             prices.cost_usd(LevelBytes { dram_bytes, ssd_bytes, ..LevelBytes::default() })
         };
-        let all_usd: f64 = answer.plan.vms.iter().map(|vm| usd(vm.share_blocks)).sum();
+        let all_usd: f64 = answer.plan().vms.iter().map(|vm| usd(vm.share_blocks)).sum();
         let blocks = (theirs / block_usd + 1e-6).floor();
         let of = |share| Quota::new(0, (blocks * (usd(share) / all_usd)) as u32);
-        let shares = answer.plan.vms.iter().map(|vm| of(vm.share_blocks));
+        let shares = answer.plan().vms.iter().map(|vm| of(vm.share_blocks));
         let shares: Vec<Quota> = shares.collect();
         let given: u32 = shares.iter().map(|share| share.ssd_blocks).sum();
         assert_eq!(u64::from(given) * BLOCK_BYTES, level.ssd_bytes);
@@ -67,7 +67,8 @@ fn the_money_is_spent_where_the_plan_spent_it() {
     }
 }
 
-/// By curves of one level, and not by what the plan's shares of two cost: no division of it has more hits.
+/// By curves of one level, and not by what the plan's shares of two cost, which for `etica` leave out what is only read: no division of
+/// it has more hits.
 #[test]
 fn one_level_is_divided_as_suits_it_best() {
     let traces = traces();
@@ -81,7 +82,7 @@ fn one_level_is_divided_as_suits_it_best() {
             ..LevelBytes::default()
         };
         let options = options(Objective::Hits);
-        let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
+        let mut answer = answer(&load, Means::Levels(levels), Wish::Etica, &options).expect("an answer");
         answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 2), &|_| {}).expect("replays");
         let (level, report) = answer.one_level.as_ref().expect("some money");
         let given = (level.ssd_bytes / BLOCK_BYTES) as u32;
@@ -103,7 +104,7 @@ fn one_level_is_divided_as_suits_it_best() {
         let told = answer.report(&load, &options, &host, String::new(), &merge_paced(&traces), false);
         let told = told.expect("a report").one_level.expect("some money");
         assert!(told.by_curves && told.shares_blocks.iter().sum::<u64>() <= u64::from(given));
-        differs |= hits(given * answer.plan.vms[0].share_blocks[1] as u32 / ssd_blocks as u32) < best;
+        differs |= hits(given * answer.plan().vms[0].share_blocks[1] as u32 / ssd_blocks as u32) < best;
     }
     assert!(differs, "the plan's own shares are as good everywhere, so that nothing is tested");
 }
@@ -119,8 +120,8 @@ fn money_that_buys_nothing_is_divided_evenly() {
     let rule =
         VmRule { name: "*".to_owned(), weight: None, dram_bytes: (None, None), ssd_bytes: (None, Some(0)) };
     let options = SizeOptions { rules: vec![rule], ..options(Objective::Hits) };
-    let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
-    assert!(answer.plan.vms.iter().all(|vm| vm.share_blocks == [0, 0]));
+    let mut answer = answer(&load, Means::Levels(levels), Wish::Best, &options).expect("an answer");
+    assert!(answer.plan().vms.iter().all(|vm| vm.share_blocks == [0, 0]));
     answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 1), &|_| {}).expect("replays");
     assert_eq!(answer.one_level.as_ref().expect("some money").0.ssd_bytes, 100 * BLOCK_BYTES);
     let report =

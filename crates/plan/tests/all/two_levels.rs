@@ -63,8 +63,7 @@ impl Planned {
         let traces = [(1_000, requests)];
         let (load, host) = (load_of(&traces), Host::find("default").expect("a host"));
         let options = SizeOptions { rules, ..options(LATENCY) };
-        let mut answer = answer(&load, Means::Levels(levels), &options).expect("an answer");
-        answer.wish = wish;
+        let answer = answer(&load, Means::Levels(levels), wish, &options).expect("an answer");
         Planned { load, host, options, traces, answer }
     }
 
@@ -166,7 +165,7 @@ fn a_scheme_that_is_asked_for_is_planned_for_alone() {
         assert_eq!((report.recommended.label.as_str(), labels(&report)), (label, replayed.to_vec()));
         assert_eq!(report.two_levels.as_deref(), Some(label));
         let planned = Planned::new(a_loop(), levels(64, 64), wish);
-        assert_eq!(planned.answer.replays(), replayed.len() + 3);
+        assert_eq!(planned.answer.replays(), replayed.len() + 2);
     }
     let arc = Wish::OneLevel(SchemeInfo::find("arc").expect("a scheme").settings());
     let report = Planned::replayed(a_loop(), levels(64, 64), arc);
@@ -253,7 +252,7 @@ fn where_its_replay_does_not_fit_the_others_decide() {
     let mut planned = Planned::new(requests(), levels(1_000, 4_000), Wish::Best);
     let shares: Vec<Quota> = planned
         .answer
-        .plan
+        .plan()
         .vms
         .iter()
         .map(|vm| Quota::new(vm.share_blocks[0] as u32, vm.share_blocks[1] as u32))
@@ -280,7 +279,7 @@ fn where_its_replay_does_not_fit_the_others_decide() {
     assert_eq!(labels(&report), ETICA);
     assert!(report.recommended.scheme != "auto", "{}", report.recommended.reason);
     // Alone it is all there is.
-    planned.answer.wish = Wish::Auto;
+    let mut planned = Planned::new(requests(), levels(1_000, 4_000), Wish::Auto);
     let left_out = planned.replay(needed - 1).expect("a byte too little");
     assert!(left_out.reason.starts_with("the plan is not replayed, so that wear is an upper bound"));
     assert!(planned.answer.replayed.is_empty() && planned.answer.one_level.is_none());
