@@ -186,7 +186,7 @@ fn assert_consistent(planned: &Planned, report: &SizeReport) {
 #[test]
 fn a_vm_that_only_reads_gets_ssd_for_auto_and_none_for_etica() {
     let planned = Planned::of(reader_and_writer(3000));
-    let means = Means::Levels(levels(20, 240));
+    let means = Means::Levels(levels(20, 210));
     for (wish, is_replayed, reads) in [
         (Wish::Best, false, true),
         (Wish::Auto, false, true),
