@@ -216,9 +216,13 @@ impl<'a> Adviser<'a> {
             let idle = capacity_blocks - demand_blocks - more;
             let mut text = format!("{name} of {} is enough for every hit", size(demand_blocks));
             if more > 0 {
-                text += &match self.buffers_writes(offer, level) {
-                    true => format!("; {} more keep what VMs write off the disk", size(more)),
-                    false => format!("; {} more make shares multiples of {}", size(more), size(self.granule)),
+                let rounding = self.granule.saturating_mul(self.load.vms.len() as u64);
+                text += &if self.load.ssd_keeps() == SsdKeeps::Accessed && more > rounding {
+                    format!("; {} more keep what else VMs access", size(more))
+                } else if self.buffers_writes(offer, level) {
+                    format!("; {} more keep what VMs write off the disk", size(more))
+                } else {
+                    format!("; {} more make shares multiples of {}", size(more), size(self.granule))
                 };
             }
             if idle > 0 {

@@ -157,7 +157,7 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
     let without = SizeOptions { objective: Objective::SumHitRatio, ..options.clone() };
     let divide = |what: Dividing<'_>| {
         let bytes = levels.of(what.level());
-        divide_level(load, what, bytes, if bytes == 0 { &without } else { options })
+        divide_level(load, (what, true), bytes, if bytes == 0 { &without } else { options })
     };
     let dram = divide(Dividing::Dram)?;
     let ssd = divide(Dividing::Ssd { behind: &dram.1.sizes })?;
@@ -283,20 +283,21 @@ impl Dividing<'_> {
     }
 }
 
-/// Divides one level of `bytes`.
+/// Divides one level of `bytes`. `gives_all`: what hits leave of it is there anyway, and `auto` may have it.
 pub(crate) fn divide_level(
     load: &Load,
-    what: Dividing<'_>,
+    (what, gives_all): (Dividing<'_>, bool),
     bytes: u64,
     options: &SizeOptions,
 ) -> Result<(LevelPlan, Division), PlanError> {
-    try_to_divide_level(load, what, bytes, options).map_err(|error| in_words(error, load, what.level()))
+    try_to_divide_level(load, (what, gives_all), bytes, options)
+        .map_err(|error| in_words(error, load, what.level()))
 }
 
 /// The same, with an error that can be told from others: some look for sizes at which a division is possible.
 pub(crate) fn try_to_divide_level(
     load: &Load,
-    what: Dividing<'_>,
+    (what, gives_all): (Dividing<'_>, bool),
     bytes: u64,
     options: &SizeOptions,
 ) -> Result<(LevelPlan, Division), ReuseError> {
@@ -313,10 +314,17 @@ pub(crate) fn try_to_divide_level(
     let demands: Vec<VmDemand> = load.vms.iter().enumerate().map(demand).collect();
     let demand_blocks = demands.iter().map(usable).sum();
     let division = divide_demands(&demands, capacity_blocks, granule, options)?;
-    let division = match what {
-        Dividing::Ssd { .. } => with_space_for_writes(load, division, &demands, capacity_blocks, granule),
-        Dividing::Dram => division,
-    };
+    let mut rest = Rest::of(division.sizes, &demands, capacity_blocks, granule);
+    let gives_all = gives_all && load.ssd_keeps() == SsdKeeps::Accessed;
+    match what {
+        Dividing::Ssd { .. } => rest.give_for_writes(load),
+        Dividing::Dram if gives_all => rest.give_before_ssd(load),
+        Dividing::Dram => {}
+    }
+    if gives_all {
+        rest.give_for_all(load, what.level());
+    }
+    let division = Division { sizes: rest.sizes, ..division };
     let given_blocks = division.sizes.iter().sum();
     let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
     Ok((plan, division))
@@ -332,7 +340,9 @@ pub(crate) fn divide_one_level(
     let demand = |vm: &VmLoad| demand_by(vm.one_level_curve(), vm, Level::Ssd, options, load.block_bytes);
     let demands: Vec<VmDemand> = load.vms.iter().map(demand).collect();
     let division = divide_demands(&demands, capacity_blocks, granule, options)?;
-    Ok(with_space_for_writes(load, division, &demands, capacity_blocks, granule).sizes)
+    let mut rest = Rest::of(division.sizes, &demands, capacity_blocks, granule);
+    rest.give_for_writes(load);
+    Ok(rest.sizes)
 }
 
 /// Divides in granules where that can be, else in blocks.
@@ -360,29 +370,69 @@ fn divide_demands(
     }
 }
 
-/// Gives what hits leave of an SSD to the VMs that write, as far as all that they write: what fits there is not turned
-/// away, nor written back for space. Whoever writes most for each block comes first.
-fn with_space_for_writes(
-    load: &Load,
-    division: Division,
-    demands: &[VmDemand],
-    capacity_blocks: u64,
+/// What hits leave of a level, to be given in whole granules.
+struct Rest<'a> {
+    demands: &'a [VmDemand],
     granule: u64,
-) -> Division {
-    let Division { mut sizes, .. } = division;
-    let mut left = capacity_blocks.saturating_sub(sizes.iter().sum());
-    let writes_per_block =
-        |vm: &VmLoad| vm.profile.writes() as f64 / vm.profile.written_blocks().max(1) as f64;
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by(|&a, &b| writes_per_block(&load.vms[b]).total_cmp(&writes_per_block(&load.vms[a])));
-    for vm in order {
-        let written = load.vms[vm].profile.written_blocks().min(load.vms[vm].profile.writes());
-        let wanted = written.div_ceil(granule).saturating_mul(granule).min(demands[vm].max_blocks);
-        let more = wanted.saturating_sub(sizes[vm]).min(left) / granule * granule;
-        sizes[vm] += more;
-        left -= more;
+    sizes: Vec<u64>,
+    left: u64,
+}
+
+impl<'a> Rest<'a> {
+    fn of(sizes: Vec<u64>, demands: &'a [VmDemand], capacity_blocks: u64, granule: u64) -> Rest<'a> {
+        let left = capacity_blocks.saturating_sub(sizes.iter().sum());
+        Rest { demands, granule, sizes, left }
     }
-    Division { sizes, ..division }
+
+    /// Gives each VM as much as it has to have so many blocks in all, as its rules allow; whoever they are worth most for comes first.
+    fn give(&mut self, load: &Load, wanted: impl Fn(&VmLoad) -> u64, worth: impl Fn(&VmLoad, u64) -> f64) {
+        let worth: Vec<f64> =
+            load.vms.iter().zip(&self.sizes).map(|(vm, &blocks)| worth(vm, blocks)).collect();
+        let mut order: Vec<usize> = (0..worth.len()).collect();
+        order.sort_by(|&a, &b| worth[b].total_cmp(&worth[a]));
+        for vm in order {
+            let whole = wanted(&load.vms[vm]).div_ceil(self.granule).saturating_mul(self.granule);
+            let more = whole.min(self.demands[vm].max_blocks).saturating_sub(self.sizes[vm]);
+            let more = more.min(self.left) / self.granule * self.granule;
+            self.sizes[vm] += more;
+            self.left -= more;
+        }
+    }
+
+    /// To the VMs that write, as far as all that they write: what fits there is not turned away, nor written back for space. Whoever
+    /// writes most for each block comes first.
+    fn give_for_writes(&mut self, load: &Load) {
+        let written = |vm: &VmLoad| vm.profile.written_blocks().min(vm.profile.writes());
+        let per_block =
+            |vm: &VmLoad, _| vm.profile.writes() as f64 / vm.profile.written_blocks().max(1) as f64;
+        self.give(load, written, per_block);
+    }
+
+    /// Of DRAM, to the VMs that could use more blocks of both levels together: what their DRAM holds, the SSD behind it need not.
+    /// Whoever misses most for each such block comes first.
+    fn give_before_ssd(&mut self, load: &Load) {
+        let needed = |vm: &VmLoad| vm.one_level_curve().blocks_needed();
+        let misses_per_block = |vm: &VmLoad, blocks: u64| {
+            let all = vm.one_level_curve().hits_at(u64::MAX);
+            let more = needed(vm).saturating_sub(blocks).max(1);
+            all.saturating_sub(vm.hits([blocks, 0]).0) as f64 / more as f64
+        };
+        self.give(load, needed, misses_per_block);
+    }
+
+    /// As far as all that is accessed, of DRAM all that is read: what is not LRU has a use for more than its curves say, until all of it fits. Whoever accesses
+    /// most for each block comes first.
+    fn give_for_all(&mut self, load: &Load, level: Level) {
+        let accessed = |vm: &VmLoad| match level {
+            Level::Dram => (vm.profile.reads(), vm.profile.read_blocks().min(vm.profile.reads())),
+            _ => (vm.profile.reads() + vm.profile.writes(), vm.accessed_blocks()),
+        };
+        let per_block = |vm: &VmLoad, _| {
+            let (accesses, blocks) = accessed(vm);
+            accesses as f64 / blocks.max(1) as f64
+        };
+        self.give(load, |vm| accessed(vm).1, per_block);
+    }
 }
 
 /// The demand in granules: of each size the hits that whole granules have, and limits that whole granules keep.

@@ -180,7 +180,7 @@ pub fn front(
     Ok(kept.into_iter().map(point).collect())
 }
 
-/// Divisions of a level at every size that is tried.
+/// Divisions of a level at every size that is tried. What hits have no use for is not bought for the sake of anything else.
 fn divisions(
     load: &Load,
     what: Dividing<'_>,
@@ -191,7 +191,7 @@ fn divisions(
     let level = what.level();
     let affordable_bytes = (budget_usd / prices.usd_per_gib(level) * GIB as f64) as u64;
     // All that VMs can use, with what rounding may add.
-    let (all, everything) = divide_level(load, what, u64::MAX, options)?;
+    let (all, everything) = divide_level(load, (what, false), u64::MAX, options)?;
     let all_bytes = all.given_blocks.saturating_mul(load.block_bytes);
     let granule = granule_blocks(load.block_bytes, options);
     let is_whole = |division: &Division| division.sizes.iter().all(|blocks| blocks.is_multiple_of(granule));
@@ -210,7 +210,7 @@ fn divisions(
     };
     // Sizes at which guarantees do not fit are no choice, nor those at which they fit only in shares that are no whole granules.
     let divided = |bytes: u64| -> Result<Option<(LevelPlan, Division)>, PlanError> {
-        match try_to_divide_level(load, what, bytes, options) {
+        match try_to_divide_level(load, (what, false), bytes, options) {
             Ok(found) if is_whole(&found.1) || !is_whole(&everything) => Ok(Some(found)),
             Ok(_) | Err(ReuseError::GuaranteesDoNotFit { .. }) => Ok(None),
             Err(error) => Err(in_words(error, load, level)),

@@ -54,6 +54,8 @@ pub struct VmLoad {
     pub span_ns: u64,
     /// What a write-back cache would do.
     accessed: Arc<Curve>,
+    /// Different blocks that it accesses; an estimate where sampled.
+    accessed_blocks: u64,
     /// The curves that levels are divided by: those of the read-only level, of the write-only one and of the write-back cache, with
     /// at most [`MAX_CURVE_POINTS`] points, so that a division does not take longer for a VM of many blocks.
     thin: Arc<[Curve; 3]>,
@@ -62,7 +64,8 @@ pub struct VmLoad {
 }
 
 impl VmLoad {
-    fn new(facts: StreamFacts, profile: JointProfile, accessed: Curve) -> VmLoad {
+    fn new(facts: StreamFacts, profile: JointProfile, accessed: &Profiler) -> VmLoad {
+        let (accessed_blocks, accessed) = (accessed.distinct_blocks(), accessed.curve());
         let curves = [profile.ro_curve(), profile.wbwo_curve(), &accessed];
         let thin = curves.map(|curve| curve.thin(MAX_CURVE_POINTS));
         VmLoad {
@@ -70,6 +73,7 @@ impl VmLoad {
             profile: Arc::new(profile),
             span_ns: 0,
             accessed: Arc::new(accessed),
+            accessed_blocks,
             thin: Arc::new(thin),
             ssd_keeps: SsdKeeps::default(),
         }
@@ -85,6 +89,11 @@ impl VmLoad {
         let profile = &self.profile;
         let both = profile.read_blocks().saturating_add(profile.written_blocks());
         both.min(profile.reads().saturating_add(profile.writes()))
+    }
+
+    /// Different blocks that it accesses; an estimate where sampled.
+    pub(crate) fn accessed_blocks(&self) -> u64 {
+        self.accessed_blocks.min(self.profile.reads() + self.profile.writes())
     }
 
     /// What its SSD keeps.
@@ -174,7 +183,7 @@ pub fn measure(
     let vms = followed
         .vms
         .into_iter()
-        .map(|(facts, follower)| VmLoad::new(facts, follower.levels.finish(), follower.accessed.curve()));
+        .map(|(facts, follower)| VmLoad::new(facts, follower.levels.finish(), &follower.accessed));
     let mut load = Load {
         vms: vms.collect(),
         shrinks: followed.shrinks,

@@ -79,7 +79,7 @@ pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Result<Tot
                 found.asked = found.sizes_bytes.len();
                 plan.vms.iter().map(|vm| vm.share_blocks[level.index()]).collect()
             } else {
-                match try_to_divide_level(load, what, bytes, options) {
+                match try_to_divide_level(load, (what, true), bytes, options) {
                     Ok((_, division)) => division.sizes,
                     Err(ReuseError::GuaranteesDoNotFit { .. }) => continue,
                     Err(ReuseError::TooLargeForExact { .. }) => {

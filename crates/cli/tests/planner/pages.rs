@@ -115,14 +115,16 @@ fn a_plan_follows_its_sliders_and_fields() {
 fn advice_follows_the_sliders() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    let etica = &[(12, 12), (4, 12), (12, 3), (15, 16), (20, 20)][..];
-    let auto = &[(12, 12), (12, 3), (12, 17), (12, 20)][..];
+    let moved = |dram, ssd| (Some(dram), ssd);
+    let etica = &[moved(12, 12), moved(4, 12), moved(12, 3), moved(15, 16), moved(19, 19)][..];
+    let auto = &[12, 3, 17, 19].map(|ssd| (None, ssd))[..];
     for (scheme, positions) in [("etica", etica), ("auto", auto)] {
         follow(&folder, &trace, scheme, positions);
     }
 }
 
-fn follow(folder: &Folder, trace: &str, scheme: &str, positions: &[(usize, usize)]) {
+/// The slider of DRAM stays at what was asked for where there is no position.
+fn follow(folder: &Folder, trace: &str, scheme: &str, positions: &[(Option<usize>, usize)]) {
     let of = |dram: &str, ssd: &str| -> Vec<String> {
         let words = ["size", trace, "--dram", dram, "--ssd", ssd, "--no-replay", "--scheme", scheme];
         words.map(str::to_owned).into()
@@ -136,6 +138,7 @@ fn follow(folder: &Folder, trace: &str, scheme: &str, positions: &[(usize, usize
     let (drams, ssds) = (sizes("dram"), sizes("ssd"));
     let mut seen = Vec::new();
     for &(dram, ssd) in positions {
+        let dram = dram.unwrap_or(whole(&plan["totals"]["dram"]["asked"]) as usize);
         let Some(dom) = quiet(&file, &format!("#slider={dram},{ssd}")) else { return };
         let (dram_size, ssd_size) = (drams[dram].to_string(), ssds[ssd].to_string());
         let there = of(&dram_size, &ssd_size);

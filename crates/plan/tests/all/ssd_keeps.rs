@@ -215,6 +215,38 @@ fn a_vm_that_only_reads_gets_ssd_for_auto_and_none_for_etica() {
     assert!(hits("auto") > hits("etica").map(|ratio| ratio + 0.3), "{report:?}");
 }
 
+/// A loop that neither level holds alone fits both together: DRAM that serves nothing by itself is given for that, and not to a VM
+/// that has a use for none.
+#[test]
+fn dram_that_serves_nothing_alone_serves_before_the_ssd() {
+    let read = |vm: usize, block: u64| Request { vm, op: Direction::Read, block, blocks: 1 };
+    let planned = Planned::of((0..2000).flat_map(|at| [read(0, at * 7 % 200), read(1, at * at)]).collect());
+    let report = planned.report(Means::Levels(levels(100, 100)), Wish::Best, true);
+    assert_consistent(&planned, &report);
+    assert_eq!((shares(&report), report.two_levels.as_deref()), (vec![[100, 100], [0, 0]], Some("auto")));
+    assert_eq!((report.vms[0].outcome.dram_hits, report.vms[0].outcome.ssd_hits), (0, 1800));
+    assert!(report.replayed[0].read_hit_ratio > Some(0.4), "{report:?}");
+}
+
+/// What is not LRU has a use for more than an LRU curve says: what is left over of a level that is there goes to those that
+/// access more, as far as all of it, and only then is it of no use.
+#[test]
+fn what_is_left_over_is_given_until_all_that_is_accessed_fits() {
+    let planned = Planned::of(reader_and_writer(3000));
+    for (ssd, given, idle) in [(205, 205, false), (212, 212, false), (400, 212, true)] {
+        let report = planned.report(Means::Levels(levels(0, ssd)), Wish::Auto, false);
+        assert_eq!((report.ssd.given_blocks, report.ssd.demand_blocks), (given, 201));
+        let is_idle =
+            |text: &String| text.contains(" are of no use: all that is written, and all that is read");
+        assert_eq!(report.advice.iter().any(is_idle), idle, "{:?}", report.advice);
+    }
+    // A budget buys none of that.
+    let prices = Prices::of(&planned.host);
+    let report = planned.report(Means::Budget { usd: 1.0, prices }, Wish::Auto, false);
+    let front = report.front.as_ref().expect("a budget");
+    assert!(front.iter().all(|point| point.levels.dram_bytes <= 201 * BLOCK_BYTES));
+}
+
 #[test]
 fn what_is_told_is_of_the_scheme_that_is_best() {
     let mut best = Vec::new();
@@ -271,7 +303,7 @@ fn where_its_own_division_cannot_keep_what_is_guaranteed_a_scheme_has_the_other(
     planned.options.objective = Objective::PpcTotal { floor: 1.0 };
     let means = Means::Levels(levels(64, 20));
     let load = load(&planned.requests);
-    let refused = answer(&load, means, Wish::Etica, &planned.options).err().expect("20 of 60 blocks");
+    let refused = answer(&load, means, Wish::Etica, &planned.options).expect_err("20 of 60 blocks");
     assert!(refused.to_string().contains("VMs are guaranteed 240 KiB of ssd"), "{refused}");
     let report = planned.report(means, Wish::Best, true);
     assert_eq!((report.replayed.len(), report.ssd_keeps), (3, SsdKeeps::Accessed));

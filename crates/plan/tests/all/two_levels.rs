@@ -198,12 +198,13 @@ fn the_memory_of_tables_is_told() {
         let memory = memory.expect("it is told");
         (memory.frames_bytes, memory.tables_bytes)
     };
-    let share = Level::SIZED.map(|level| report.vms[0].share.of(level));
+    // Each with its own.
+    let share = |at: usize| Level::SIZED.map(|level| report.replayed[at].shares[0].of(level));
     let of_etica = |mode| [("sizing", "off"), ("assoc", "0"), ("mode", mode)];
     let expected = [
-        engine("auto", &[], share),
-        engine("etica", &of_etica("full-hybrid"), share),
-        engine("etica", &of_etica("npe"), share),
+        engine("auto", &[], share(0)),
+        engine("etica", &of_etica("full-hybrid"), share(1)),
+        engine("etica", &of_etica("npe"), share(2)),
     ];
     assert_eq!(report.replayed.iter().map(|one| told(one.host_memory)).collect::<Vec<_>>(), expected);
     let one_level = report.one_level.as_ref().expect("money");
