@@ -157,7 +157,7 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
     let without = SizeOptions { objective: Objective::SumHitRatio, ..options.clone() };
     let divide = |what: Dividing<'_>| {
         let bytes = levels.of(what.level());
-        divide_level(load, (what, true), bytes, if bytes == 0 { &without } else { options })
+        ToDivide::new(load, what, if bytes == 0 { &without } else { options }, true).divide(bytes)
     };
     let dram = divide(Dividing::Dram)?;
     let ssd = divide(Dividing::Ssd { behind: &dram.1.sizes })?;
@@ -283,51 +283,61 @@ impl Dividing<'_> {
     }
 }
 
-/// Divides one level of `bytes`. `gives_all`: what hits leave of it is there anyway, and `auto` may have it.
-pub(crate) fn divide_level(
-    load: &Load,
-    (what, gives_all): (Dividing<'_>, bool),
-    bytes: u64,
-    options: &SizeOptions,
-) -> Result<(LevelPlan, Division), PlanError> {
-    try_to_divide_level(load, (what, gives_all), bytes, options)
-        .map_err(|error| in_words(error, load, what.level()))
+/// A level that is to be divided, and what each VM asks of it, which does not depend on how large it is.
+pub(crate) struct ToDivide<'a> {
+    load: &'a Load,
+    what: Dividing<'a>,
+    options: &'a SizeOptions,
+    demands: Vec<VmDemand>,
+    gives_all: bool,
 }
 
-/// The same, with an error that can be told from others: some look for sizes at which a division is possible.
-pub(crate) fn try_to_divide_level(
-    load: &Load,
-    (what, gives_all): (Dividing<'_>, bool),
-    bytes: u64,
-    options: &SizeOptions,
-) -> Result<(LevelPlan, Division), ReuseError> {
-    let block_bytes = load.block_bytes;
-    let capacity_blocks = bytes / block_bytes;
-    let granule = granule_blocks(block_bytes, options);
-    let demand = |(at, vm): (usize, &VmLoad)| {
-        let dram_blocks = match what {
-            Dividing::Dram => 0,
-            Dividing::Ssd { behind } => behind.get(at).copied().unwrap_or(0),
+impl<'a> ToDivide<'a> {
+    /// `gives_all`: what hits leave of the level is there anyway, and `auto` may have it.
+    pub(crate) fn new(
+        load: &'a Load,
+        what: Dividing<'a>,
+        options: &'a SizeOptions,
+        gives_all: bool,
+    ) -> ToDivide<'a> {
+        let demand = |(at, vm): (usize, &VmLoad)| {
+            let dram_blocks = match what {
+                Dividing::Dram => 0,
+                Dividing::Ssd { behind } => behind.get(at).copied().unwrap_or(0),
+            };
+            demand_of(vm, (what.level(), dram_blocks), options, load.block_bytes)
         };
-        demand_of(vm, (what.level(), dram_blocks), options, block_bytes)
-    };
-    let demands: Vec<VmDemand> = load.vms.iter().enumerate().map(demand).collect();
-    let demand_blocks = demands.iter().map(usable).sum();
-    let division = divide_demands(&demands, capacity_blocks, granule, options)?;
-    let mut rest = Rest::of(division.sizes, &demands, capacity_blocks, granule);
-    let gives_all = gives_all && load.ssd_keeps() == SsdKeeps::Accessed;
-    match what {
-        Dividing::Ssd { .. } => rest.give_for_writes(load),
-        Dividing::Dram if gives_all => rest.give_before_ssd(load),
-        Dividing::Dram => {}
+        let demands = load.vms.iter().enumerate().map(demand).collect();
+        let gives_all = gives_all && load.ssd_keeps() == SsdKeeps::Accessed;
+        ToDivide { load, what, options, demands, gives_all }
     }
-    if gives_all {
-        rest.give_for_all(load, what.level());
+
+    /// A division of so many bytes.
+    pub(crate) fn divide(&self, bytes: u64) -> Result<(LevelPlan, Division), PlanError> {
+        self.try_to_divide(bytes).map_err(|error| in_words(error, self.load, self.what.level()))
     }
-    let division = Division { sizes: rest.sizes, ..division };
-    let given_blocks = division.sizes.iter().sum();
-    let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
-    Ok((plan, division))
+
+    /// The same, with an error that can be told from others: some look for sizes at which a division is possible.
+    pub(crate) fn try_to_divide(&self, bytes: u64) -> Result<(LevelPlan, Division), ReuseError> {
+        let ToDivide { load, what, options, ref demands, gives_all } = *self;
+        let capacity_blocks = bytes / load.block_bytes;
+        let granule = granule_blocks(load.block_bytes, options);
+        let demand_blocks = demands.iter().map(usable).sum();
+        let division = divide_demands(demands, capacity_blocks, granule, options)?;
+        let mut rest = Rest::of(division.sizes, demands, capacity_blocks, granule);
+        match what {
+            Dividing::Ssd { .. } => rest.give_for_writes(load),
+            Dividing::Dram if gives_all => rest.give_before_ssd(load),
+            Dividing::Dram => {}
+        }
+        if gives_all {
+            rest.give_for_all(load, what.level());
+        }
+        let division = Division { sizes: rest.sizes, ..division };
+        let given_blocks = division.sizes.iter().sum();
+        let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
+        Ok((plan, division))
+    }
 }
 
 /// Divides so many blocks of one SSD level, that there is alone, by the VMs' curves of it.

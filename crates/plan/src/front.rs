@@ -8,8 +8,8 @@ use lode_reuse::sizing::Division;
 use lode_types::Level;
 
 use crate::division::{
-    Dividing, LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, granule_blocks, in_words,
-    outcome_of_shares, plan_of, try_to_divide_level,
+    Dividing, LevelPlan, Outcome, SizeOptions, SizePlan, ToDivide, check_rules, granule_blocks, in_words,
+    outcome_of_shares, plan_of,
 };
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
@@ -191,7 +191,8 @@ fn divisions(
     let level = what.level();
     let affordable_bytes = (budget_usd / prices.usd_per_gib(level) * GIB as f64) as u64;
     // All that VMs can use, with what rounding may add.
-    let (all, everything) = divide_level(load, (what, false), u64::MAX, options)?;
+    let to_divide = ToDivide::new(load, what, options, false);
+    let (all, everything) = to_divide.divide(u64::MAX)?;
     let all_bytes = all.given_blocks.saturating_mul(load.block_bytes);
     let granule = granule_blocks(load.block_bytes, options);
     let is_whole = |division: &Division| division.sizes.iter().all(|blocks| blocks.is_multiple_of(granule));
@@ -210,7 +211,7 @@ fn divisions(
     };
     // Sizes at which guarantees do not fit are no choice, nor those at which they fit only in shares that are no whole granules.
     let divided = |bytes: u64| -> Result<Option<(LevelPlan, Division)>, PlanError> {
-        match try_to_divide_level(load, (what, false), bytes, options) {
+        match to_divide.try_to_divide(bytes) {
             Ok(found) if is_whole(&found.1) || !is_whole(&everything) => Ok(Some(found)),
             Ok(_) | Err(ReuseError::GuaranteesDoNotFit { .. }) => Ok(None),
             Err(error) => Err(in_words(error, load, level)),

@@ -3,9 +3,7 @@
 use lode_reuse::ReuseError;
 use lode_types::{Level, show_size};
 
-use crate::division::{
-    Dividing, Outcome, SizeOptions, SizePlan, in_words, outcome_of_shares, try_to_divide_level,
-};
+use crate::division::{Dividing, Outcome, SizeOptions, SizePlan, ToDivide, in_words, outcome_of_shares};
 use crate::error::PlanError;
 use crate::levels::title;
 use crate::load::Load;
@@ -73,13 +71,14 @@ pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Result<Tot
             Level::Dram => Dividing::Dram,
             _ => Dividing::Ssd { behind: &behind },
         };
+        let to_divide = ToDivide::new(load, what, options, true);
         for bytes in sizes_around(asked_bytes, load.block_bytes) {
             // The plan may come from a larger offer, cut down to what was given.
             let shares = if bytes == asked_bytes {
                 found.asked = found.sizes_bytes.len();
                 plan.vms.iter().map(|vm| vm.share_blocks[level.index()]).collect()
             } else {
-                match try_to_divide_level(load, (what, true), bytes, options) {
+                match to_divide.try_to_divide(bytes) {
                     Ok((_, division)) => division.sizes,
                     Err(ReuseError::GuaranteesDoNotFit { .. }) => continue,
                     Err(ReuseError::TooLargeForExact { .. }) => {
