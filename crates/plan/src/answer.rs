@@ -9,7 +9,7 @@ use lode_types::{Level, show_size};
 use crate::advice::{advice, advice_everywhere};
 use crate::choice::Choice;
 use crate::division::{
-    Outcome, SizeOptions, SizePlan, divide_one_level, granule_blocks, outcome_of_shares,
+    Dividing, Outcome, SizeOptions, SizePlan, ToDivide, divide_one_level, granule_blocks, outcome_of_shares,
     outcome_without_cache, size, ssd_keeps,
 };
 use crate::error::PlanError;
@@ -20,8 +20,8 @@ use crate::load::{Load, SsdKeeps};
 use crate::one_level::{self, OneLevel};
 use crate::recommend::{RecommendedReport, Wish};
 use crate::report::{
-    FrontReport, LevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport, VmSizeReport,
-    WearReport,
+    FrontReport, LevelReport, OneLevelReport, OutcomeReport, ReplayedReport, SizeReport, TotalsReport,
+    VmSizeReport, WearReport,
 };
 use crate::served::settings;
 use crate::totals::{Totals, totals};
@@ -117,6 +117,8 @@ pub struct Answer {
     /// What one SSD level for the plan's money led to, with what that level is; none if it was not replayed, or where the
     /// money buys no block.
     pub one_level: Option<(LevelBytes, Report)>,
+    /// The same of `auto` on one level of that size; none if it was not replayed.
+    pub(crate) one_level_of_auto: Option<Report>,
     /// What there is without any cache; none if that was not replayed.
     pub uncached: Option<Report>,
     /// Which scheme the plan is for.
@@ -170,6 +172,7 @@ pub fn answer(load: &Load, means: Means, wish: Wish, options: &SizeOptions) -> R
         without_cache,
         replayed: Vec::new(),
         one_level: None,
+        one_level_of_auto: None,
         uncached: None,
         wish,
         options: options.clone(),
@@ -197,10 +200,15 @@ impl Answer {
         self.divided.iter().find(|one| one.load.ssd_keeps() == keeps).unwrap_or(self.first())
     }
 
-    /// How often traces are read for the replays of a plan: once for each scheme that serves both levels, once for one SSD level
-    /// for the same money, and once without a cache.
+    /// How often traces are read for the replays of a plan at most: once for each scheme that serves both levels, once for each that
+    /// may serve one SSD level for the same money, and once without a cache.
     pub fn replays(&self) -> usize {
-        TwoLevels::wished(&self.wish).len() + 2
+        TwoLevels::wished(&self.wish).len() + 2 + usize::from(self.may_be_one_level_of_auto())
+    }
+
+    /// Whether `auto` on one level may take the place of the plan, and is not what the plan has already.
+    fn may_be_one_level_of_auto(&self) -> bool {
+        matches!(self.wish, Wish::Best) && self.may_be_one_level() && self.plan().levels.dram_bytes > 0
     }
 
     /// The scheme that one SSD level has.
@@ -213,10 +221,8 @@ impl Answer {
 
     /// The SSD level that the plan's money buys, divided as suits it best; none where that is less than a block.
     pub(crate) fn money_on_one_level(&self, host: &Host) -> Option<OneLevel> {
-        let Divided { load, plan, .. } = self.first();
-        let granule_blocks = granule_blocks(load.block_bytes, &self.options);
-        let blocks = (load.block_bytes, granule_blocks);
-        let by_cost = OneLevel::for_money_of(plan.levels, &self.first().shares(), &Prices::of(host), blocks)?;
+        let load = &self.first().load;
+        let by_cost = self.one_level_by_cost(host)?;
         let is_meant = self.one_level_keeps_rules() || matches!(self.wish, Wish::OneLevel(_));
         if !is_meant || by_cost.shares.len() < 2 {
             return Some(by_cost);
@@ -225,6 +231,42 @@ impl Answer {
         let blocks = by_cost.levels.ssd_bytes / load.block_bytes;
         let by_curves = divide_one_level(load, blocks, &self.options).ok();
         Some(by_cost.divided_as(by_curves.as_deref()))
+    }
+
+    /// The same level, divided as suits `auto`.
+    pub(crate) fn money_on_one_level_of_auto(&self, host: &Host) -> Option<OneLevel> {
+        let by_cost = self.one_level_by_cost(host).filter(|_| self.may_be_one_level_of_auto())?;
+        let load = self.first().load.with_ssd_that_keeps(SsdKeeps::Accessed);
+        let alone = ToDivide::new(&load, Dividing::Ssd { behind: &[] }, &self.options, true);
+        // Guarantees of the objective may not fit by its curves.
+        let (_, division) = alone.try_to_divide(by_cost.levels.ssd_bytes).ok()?;
+        Some(by_cost.divided_as(Some(&division.sizes)))
+    }
+
+    /// The level where each VM has what its shares of both cost.
+    fn one_level_by_cost(&self, host: &Host) -> Option<OneLevel> {
+        let Divided { load, plan, .. } = self.first();
+        let blocks = (load.block_bytes, granule_blocks(load.block_bytes, &self.options));
+        OneLevel::for_money_of(plan.levels, &self.first().shares(), &Prices::of(host), blocks)
+    }
+
+    /// What one level led to, and what it led to with `auto`.
+    fn one_levels(
+        &self,
+        load: &Load,
+        host: &Host,
+        taken: Option<&ReplayedReport>,
+    ) -> Result<[Option<OneLevelReport>; 2], PlanError> {
+        let told = |replayed: Option<&Report>, level: Option<OneLevel>, settings: Settings| {
+            let told = |(report, level)| one_level::report(load, host, (&settings, level), report, taken);
+            replayed.zip(level).map(told)
+        };
+        let replayed = self.one_level.as_ref().map(|(_, report)| report);
+        let (of_auto, level) = (self.one_level_of_auto.as_ref(), self.money_on_one_level_of_auto(host));
+        Ok([
+            told(replayed, self.money_on_one_level(host), self.one_level_settings()?),
+            told(of_auto, level, TwoLevels::Auto.settings()?),
+        ])
     }
 
     /// What a budget buys of SSD beyond what VMs can use.
@@ -263,7 +305,7 @@ impl Answer {
             .min_by_key(|&(_, bytes)| bytes)?;
         let own = recommended.host_memory?.tables_bytes;
         let more = own.saturating_sub(leanest);
-        if !recommended.is_of_two_levels() || more < NOTABLE_TABLES_BYTES {
+        if TwoLevels::wish_for(&recommended.scheme).is_none() || more < NOTABLE_TABLES_BYTES {
             return None;
         }
         let levels = LevelBytes { dram_bytes: more, ..LevelBytes::default() };
@@ -333,7 +375,8 @@ impl Answer {
         options: &SizeOptions,
         (replayed, recommended): (&[ReplayedReport], &RecommendedReport),
     ) -> Option<Choice> {
-        let is_recommended = |one: &ReplayedReport| one.label == recommended.label;
+        let is_recommended =
+            |one: &ReplayedReport| recommended.is_of_two_levels() && one.label == recommended.label;
         match replayed.iter().position(is_recommended) {
             Some(at) => Some(Choice { at, reason: recommended.reason.clone() }),
             None => self.best_of_two_levels(load, host, options),
@@ -363,10 +406,7 @@ impl Answer {
         let divided = served.map_or(self.first(), |served| self.divided_for(served));
         let Divided { load, plan, totals } = divided;
         let [dram, ssd] = plan.of_level.each_ref().map(LevelReport::from);
-        let settings = self.one_level_settings()?;
-        let replayed_level = self.one_level.as_ref().zip(self.money_on_one_level(host));
-        let one_level = replayed_level
-            .map(|((_, report), level)| one_level::report(load, host, (&settings, level), report, taken));
+        let [one_level, one_level_of_auto] = self.one_levels(load, host, taken)?;
         let own = self.advice(divided, host, options, &recommended);
         let for_page = for_page.then(|| divided.at_sizes(options, &own, &recommended));
         let (advice_at, outcomes_at) = for_page.map_or((None, None), |at| (Some(at.advice), at.outcomes));
@@ -394,6 +434,7 @@ impl Answer {
             mode_reason: choice.map(|choice| choice.reason),
             replayed,
             one_level,
+            one_level_of_auto,
             not_replayed: None,
             advice_at,
             outcomes_at,

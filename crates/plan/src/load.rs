@@ -107,6 +107,8 @@ impl VmLoad {
         match (level, self.ssd_keeps) {
             (Level::Dram, _) => Cow::Borrowed(ro),
             (_, SsdKeeps::Written) => Cow::Borrowed(wbwo),
+            // Behind nothing it is alone.
+            (_, SsdKeeps::Accessed) if dram_blocks == 0 => Cow::Borrowed(wb),
             (_, SsdKeeps::Accessed) => {
                 Cow::Owned(Behind { ro, wb }.curve(dram_blocks).thin(MAX_CURVE_POINTS))
             }

@@ -51,6 +51,8 @@ enum What {
     Plan(TwoLevels),
     /// Of one SSD level for its money.
     OneLevel(OneLevel),
+    /// Of `auto` on that.
+    OneLevelOfAuto,
     /// Of no cache at all, to compare with.
     NoCache,
 }
@@ -70,7 +72,8 @@ impl Answer {
         options: &ServeOptions<'_>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Option<LeftOut>, PlanError> {
-        (self.replayed, self.one_level, self.uncached) = (Vec::new(), None, None);
+        (self.replayed, self.one_level, self.one_level_of_auto) = (Vec::new(), None, None);
+        self.uncached = None;
         let jobs = match self.jobs(load, options) {
             Err(PlanError::Request(why)) => return Ok(Some(LeftOut::of_plan(&why))),
             jobs => jobs?,
@@ -94,6 +97,7 @@ impl Answer {
             match job.what {
                 What::Plan(served) => self.replayed.push((served, report)),
                 What::OneLevel(OneLevel { levels, .. }) => self.one_level = Some((levels, report)),
+                What::OneLevelOfAuto => self.one_level_of_auto = Some(report),
                 What::NoCache => self.uncached = Some(report),
             }
         }
@@ -118,11 +122,14 @@ impl Answer {
             let physical = quota(Level::SIZED.map(given))?;
             jobs.push(job(What::Plan(served), served.settings()?, physical, shares));
         }
-        let set = self.one_level_settings()?;
+        let given = |level: &OneLevel| quota([0, level.levels.ssd_bytes / block_size.bytes()]);
         if let Some(instead) = self.money_on_one_level(host) {
-            let given = quota([0, instead.levels.ssd_bytes / block_size.bytes()])?;
-            let shares = instead.shares.clone();
-            jobs.push(job(What::OneLevel(instead), set, given, shares));
+            let (given, shares) = (given(&instead)?, instead.shares.clone());
+            jobs.push(job(What::OneLevel(instead), self.one_level_settings()?, given, shares));
+        }
+        if let Some(instead) = self.money_on_one_level_of_auto(host) {
+            let given = given(&instead)?;
+            jobs.push(job(What::OneLevelOfAuto, TwoLevels::Auto.settings()?, given, instead.shares));
         }
         let set = settings(one_level::SCHEME, one_level::SETTINGS)?;
         let none = vec![Quota::default(); load.vms.len()];
@@ -149,12 +156,16 @@ impl LeftOut {
             return Some(LeftOut { needed_bytes: Some(needed_bytes), ..LeftOut::of_plan(&why) });
         }
         let one_level = jobs.iter().any(|job| matches!(job.what, What::OneLevel(_)));
+        let of_auto = jobs.iter().any(|job| matches!(job.what, What::OneLevelOfAuto));
         let left = match (plan, one_level) {
             (Some(scheme), false) => format!("the plan is not replayed with {scheme}"),
             (Some(scheme), true) => {
                 format!("neither the plan with {scheme} nor one SSD level for the same money is replayed")
             }
             (None, true) => "one SSD level for the same money is not replayed".to_owned(),
+            (None, false) if of_auto => {
+                "one SSD level for the same money is not replayed with auto".to_owned()
+            }
             (None, false) => "the traces without a cache are not replayed".to_owned(),
         };
         Some(LeftOut { reason: format!("{left}: {why}"), needed_bytes: Some(needed_bytes) })

@@ -53,8 +53,8 @@ pub struct SizeCommand {
     objective: ObjectiveName,
 
     /// The scheme that the plan is for: auto or etica, which have both levels, a scheme with one SSD level, which has what
-    /// both cost (settings follow its name as in NAME:KEY=VALUE), or best, which is auto, unless etica or one level of lru is
-    /// better when all are replayed.
+    /// both cost (settings follow its name as in NAME:KEY=VALUE), or best, which is auto, unless etica or one level of lru or
+    /// of auto is better when all are replayed.
     #[arg(long, value_name = "NAME", default_value = "best")]
     scheme: String,
 

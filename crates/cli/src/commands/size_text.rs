@@ -105,7 +105,7 @@ pub fn csv_rows(report: &SizeReport) -> Rows {
 pub fn outcome_text(report: &SizeReport) -> String {
     let recommended = &report.recommended;
     let mut text = format!("\nRecommended: {}\n", recommended.sentence);
-    text += &format!("Why {}: {}.\n", recommended.label, recommended.reason);
+    text += &format!("Why {}: {}.\n", recommended.called, recommended.reason);
     if recommended.mean_latency_us.is_some() {
         text += &format!("{}\n", recommended_table(report));
     }
@@ -147,7 +147,7 @@ fn replayed_text(report: &SizeReport) -> String {
             if is_divided_so { "" } else { " Divided otherwise, as suits it." }
         );
     }
-    if let Some(instead) = &report.one_level {
+    for instead in report.one_level.iter().chain(&report.one_level_of_auto) {
         text += &one_level_text(instead);
     }
     // Beside what was replayed, which counts requests and knows sequential runs, it would be taken for the same.

@@ -90,7 +90,7 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         wear: &one.wear,
         host_memory: one.host_memory,
     });
-    let instead = report.one_level.iter().map(|one| Replayed {
+    let instead = report.one_level.iter().chain(&report.one_level_of_auto).map(|one| Replayed {
         name: format!("{}, the same money", one.label),
         levels: one.levels,
         read_hit_ratio: one.read_hit_ratio,
@@ -134,7 +134,8 @@ pub(super) fn about_replays(report: &SizeReport) -> Vec<String> {
             instead.command.as_ref().map(|command| format!("The command that shows both: {command}")),
         )
     });
-    taken.into_iter().chain(sentence).chain(command).collect()
+    let of_auto = report.one_level_of_auto.as_ref().and_then(|of_auto| of_auto.sentence.clone());
+    taken.into_iter().chain(sentence).chain(command).chain(of_auto).collect()
 }
 
 /// One line of that table.

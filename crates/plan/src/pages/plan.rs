@@ -80,7 +80,7 @@ pub fn size_page(report: &SizeReport, made: &Made) -> Result<String, PlanError> 
 /// where the sliders of these are.
 fn recommended(report: &SizeReport, vms: &[usize], two_levels: bool) -> Vec<Item> {
     let what = &report.recommended;
-    let mut sentences = vec![format!("{}: {}.", what.label, what.reason)];
+    let mut sentences = vec![format!("{}: {}.", what.called, what.reason)];
     if !two_levels {
         sentences.extend_from_slice(&report.advice);
     }

@@ -76,6 +76,9 @@ pub struct SizeReport {
     pub replayed: Vec<ReplayedReport>,
     /// What one SSD level for the same money led to when it was replayed; none if it was not.
     pub one_level: Option<OneLevelReport>,
+    /// The same with `auto`, divided as suits that; none if that was not replayed, and where another scheme is wished for, or the
+    /// plan has no host memory.
+    pub one_level_of_auto: Option<OneLevelReport>,
     /// Why nothing, or not all that could have been, was replayed; given by whoever knows what was asked for. None where all was.
     pub not_replayed: Option<String>,
     /// What stands out, in sentences.

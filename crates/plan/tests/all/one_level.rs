@@ -132,3 +132,64 @@ fn money_that_buys_nothing_is_divided_evenly() {
     let sentence = instead.sentence.expect("it is faster");
     assert!(sentence.contains("400 KiB") && sentence.contains("lru:assoc=0"), "{sentence}");
 }
+
+/// A loop of more blocks than one level holds: LRU has no hit there, and `auto` keeps a part of it.
+fn a_loop_and_writes() -> [(u64, Vec<Request>); 2] {
+    let read = |at: u64| Request { vm: 0, op: Direction::Read, block: at * 7 % 600, blocks: 1 };
+    [(1_000, (0..9000).map(read).collect()), (1_000, written_and_read(300, 30))]
+}
+
+/// `auto` on one SSD level for the plan's money is replayed beside `lru`, with the shares that suit it, and recommended where it is
+/// better than that and than both levels.
+#[test]
+fn auto_on_one_level_is_a_candidate() {
+    let traces = a_loop_and_writes();
+    let load = load_of(&traces);
+    let host = Host::find("default").expect("a host");
+    let options = options(Objective::Latency { cache_us: 120.0, backing_us: 8000.0 });
+    let levels = |dram: u64, ssd: u64| LevelBytes {
+        dram_bytes: dram * BLOCK_BYTES,
+        ssd_bytes: ssd * BLOCK_BYTES,
+        ..LevelBytes::default()
+    };
+    let report = |levels, wish: Wish, options: &SizeOptions| {
+        let mut answer = answer(&load, Means::Levels(levels), wish, options).expect("an answer");
+        answer.replay(&load, &|| Ok(merge_paced(&traces)), &serve(&host, 2), &|_| {}).expect("replays");
+        let merge = merge_paced(&traces);
+        answer.report(&load, options, &host, String::new(), &merge, false).expect("a report")
+    };
+    let best = report(levels(20, 100), Wish::Best, &options);
+    let (lru, auto) = (best.one_level.expect("money"), best.one_level_of_auto.expect("money"));
+    let recommended = &best.recommended;
+    assert_eq!((auto.label.as_str(), auto.levels, auto.cost_usd), ("auto", lru.levels, lru.cost_usd));
+    assert!(!recommended.is_of_two_levels() && recommended.scheme == "auto", "{recommended:?}");
+    assert_eq!((recommended.levels, recommended.mean_latency_us), (auto.levels, auto.mean_latency_us));
+    assert!(
+        recommended.reason.contains(" % better than auto,")
+            || recommended.reason.ends_with("better than auto")
+    );
+    assert!(recommended.vms.iter().map(|vm| vm.share.ssd_blocks).eq(auto.shares_blocks.iter().copied()));
+    assert!(best.two_levels.is_some() && !best.advice.iter().any(|text| text.contains("DRAM")));
+    let sentence = auto.sentence.expect("it is better");
+    assert!(sentence.contains(" with auto, divided as suits it best, is faster"), "{sentence}");
+    // It is what a plan of that SSD alone is for auto, and is there no candidate besides.
+    let alone = report(auto.levels, Wish::Best, &options);
+    let found = &alone.replayed[0];
+    assert!(
+        found.label == "auto" && found.shares.iter().map(|share| share.ssd_blocks).eq(auto.shares_blocks)
+    );
+    assert_eq!((found.mean_latency_us, &found.wear), (auto.mean_latency_us, &auto.wear));
+    assert_eq!(alone.one_level_of_auto, None);
+    // Nor where another is wished for, or one level cannot keep the rules.
+    for wish in [Wish::Auto, Wish::Etica] {
+        assert_eq!(report(levels(20, 100), wish, &options).one_level_of_auto, None);
+    }
+    let rule = VmRule {
+        name: "*".to_owned(),
+        weight: None,
+        dram_bytes: (Some(0), Some(1 << 30)),
+        ssd_bytes: (None, None),
+    };
+    let ruled = SizeOptions { rules: vec![rule], ..options };
+    assert_eq!(report(levels(20, 100), Wish::Best, &ruled).one_level_of_auto, None);
+}
