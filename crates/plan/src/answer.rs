@@ -144,7 +144,8 @@ pub fn answer(load: &Load, means: Means, wish: Wish, options: &SizeOptions) -> R
         Means::Budget { usd, prices } => {
             let front = front(&first, &prices, usd, options)?;
             let plan = match best(&front) {
-                Some(point) => point.plan.clone(),
+                // What was bought to last is there for whoever has a use for it.
+                Some(point) => size(&first, point.plan.levels, options)?,
                 None => {
                     let message = "Nothing within the budget gives VMs what they are guaranteed; raise it, or lower that";
                     return Err(PlanError::Request(message.to_owned()));

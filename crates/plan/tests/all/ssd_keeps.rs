@@ -14,7 +14,7 @@ use lode_types::{BlockNo, BlockSize, Direction};
 use proptest::prelude::*;
 
 use crate::common::{BLOCK_BYTES, Request, merge, requests, stream_options, streams};
-use crate::wear::{options, serve};
+use crate::wear::{load_of, options, serve};
 
 const LATENCY: Objective = Objective::Latency { cache_us: 120.0, backing_us: 8000.0 };
 
@@ -245,6 +245,21 @@ fn what_is_left_over_is_given_until_all_that_is_accessed_fits() {
     let report = planned.report(Means::Budget { usd: 1.0, prices }, Wish::Auto, false);
     let front = report.front.as_ref().expect("a budget");
     assert!(front.iter().all(|point| point.levels.dram_bytes <= 201 * BLOCK_BYTES));
+}
+
+/// SSD that a budget buys to last is there, and is divided as if it had been asked for.
+#[test]
+fn what_is_bought_to_last_is_given() {
+    let traces = [(1_000_000, reader_and_writer(3000))];
+    let (load, options) = (load_of(&traces), options(LATENCY));
+    // Less than DRAM for the loop costs.
+    let means = Means::Budget { usd: 0.004, prices: Prices::of(&Host::find("default").expect("a host")) };
+    let answer = answer(&load, means, Wish::Auto, &options).expect("an answer");
+    let plan = answer.plan();
+    let ssd = &plan.of_level[1];
+    assert!(ssd.demand_blocks < ssd.given_blocks && ssd.given_blocks <= ssd.capacity_blocks, "{ssd:?}");
+    let load = load.with_ssd_that_keeps(SsdKeeps::Accessed);
+    assert_eq!(plan, &size(&load, plan.levels, &options).expect("a plan"));
 }
 
 #[test]
