@@ -270,7 +270,7 @@ def size(
         objective: of traces `'latency'` (without more), `'sum-hit-ratio'`, `'hits'`, `'ppc-total'` (with `floor`, 0 to 1),
             `'ppc-literal'` (with `least`, bytes), `'maxmin'`; of curves `'hits'` (without more), `'sum-hit-ratio'`, `'maxmin'`.
         scheme: what the plan is for: `'auto'`, `'etica'`, a scheme with one SSD level, or `'best'`: auto, unless etica or one
-            level of lru is better.
+            level of lru or auto is better.
         vms: what VMs may have, by name or pattern: `{'db*': {'weight': 2, 'min_ssd': '10GiB'}}` with the keys `weight`,
             `min_dram`, `max_dram`, `min_ssd`, `max_ssd`.
         sample: `'exact'`, a rate or a number of blocks.

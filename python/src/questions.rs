@@ -6,9 +6,9 @@ use lode_hardware::Host;
 use lode_plan::{
     Answer, CompareOptions, CompareProgress, CompareReport, ComparedSchemes, CurveOptions, CurveReport, Cut,
     DivisionWords, Followed, LevelSize, Load, Made, Means, MiniOptions, PlanError, SIMULATED_POWERS,
-    ServeOptions, SizeOptions, VmRule, Wish, answer, auto_method, compare, curves, measure, method_used,
-    miniature, pair_sizes, parse_interval, parse_method, parse_money, parse_rule, parse_sampling,
-    parse_scheme, parse_wish, size_page,
+    ServeOptions, SizeOptions, VmLoad, VmRule, Wish, answer, auto_method, compare, curves, measure,
+    method_used, miniature, pair_sizes, parse_interval, parse_method, parse_money, parse_rule,
+    parse_sampling, parse_scheme, parse_wish, size_page,
 };
 use lode_policy::{Quota, SchemeEntry, SchemeInfo, all_schemes};
 use lode_replay::{
@@ -444,9 +444,8 @@ pub fn size(
     run(py, progress, |control| {
         let mut merge = asked.open(&control.stop)?;
         let load = measure(&mut merge, &asked.stream(None), method, &mut |merge| control.tell_read(merge))?;
-        let mut answer = answer(&load, means, &options)?;
-        answer.wish = wish;
-        let method = method_used(method, load.shrinks, load.vms.iter().map(|vm| vm.profile.rate()));
+        let mut answer = answer(&load, means, wish, &options)?;
+        let method = method_used(method, load.shrinks, load.vms.iter().map(VmLoad::rate));
         let not_replayed = replay_plan(&asked, &mut answer, &load, &host, division.replay, control)?;
         control.check()?;
         let mut report = answer.report(&load, &options, &host, method, &merge, made.is_some())?;

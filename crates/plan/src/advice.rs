@@ -3,9 +3,11 @@
 use lode_reuse::sizing::Hull;
 use lode_types::{Level, show_size};
 
-use crate::division::{SizeOptions, SizePlan, demand_of, granule_blocks, hits_of_shares, hulls, outcome};
+use crate::division::{
+    SizeOptions, SizePlan, VmPlan, demand_of, granule_blocks, hits_of_shares, hulls, outcome, usable,
+};
 use crate::levels::title;
-use crate::load::{Load, VmLoad};
+use crate::load::{Load, SsdKeeps, VmLoad};
 use crate::totals::Totals;
 use crate::words::show_vm;
 
@@ -32,8 +34,9 @@ const MOST_SIZES: usize = 100;
 pub fn advice(load: &Load, plan: &SizePlan, totals: &Totals, options: &SizeOptions) -> Vec<String> {
     let adviser = Adviser::new(load, plan, options);
     let at = totals.of_level.each_ref().map(|sizes| sizes.asked);
-    let offer = adviser.offer(totals, at);
-    let [drams, ssds] = offer.shares_blocks;
+    let [drams, ssds] = [0, 1].map(|level: usize| &totals.of_level[level].shares_blocks[at[level]][..]);
+    let demands = adviser.demands(drams);
+    let offer = adviser.offer(totals, at, &demands);
     adviser
         .about(&offer, [&adviser.hits_by_size(Level::Dram, ssds), &adviser.hits_by_size(Level::Ssd, drams)])
 }
@@ -51,9 +54,9 @@ pub fn advice_everywhere(
     let by_dram: Vec<_> =
         ssds.shares_blocks.iter().map(|shares| adviser.hits_by_size(Level::Dram, shares)).collect();
     let row = |(dram, shares): (usize, &Vec<u64>)| {
-        let by_ssd = adviser.hits_by_size(Level::Ssd, shares);
+        let (by_ssd, demands) = (adviser.hits_by_size(Level::Ssd, shares), adviser.demands(shares));
         let sentences =
-            |(ssd, by_dram)| adviser.about(&adviser.offer(totals, [dram, ssd]), [by_dram, &by_ssd]);
+            |(ssd, by_dram)| adviser.about(&adviser.offer(totals, [dram, ssd], &demands), [by_dram, &by_ssd]);
         by_dram.iter().enumerate().map(sentences).collect()
     };
     drams.shares_blocks.iter().enumerate().map(row).collect()
@@ -68,6 +71,8 @@ struct Offer<'a> {
     capacity_blocks: [u64; 2],
     /// Each VM's share, by [`Level::index`].
     shares_blocks: [&'a [u64]; 2],
+    /// What each VM could use beside its share of DRAM, by [`Level::index`].
+    demands_blocks: &'a [[u64; 2]],
     /// Hits of both levels for each read of each VM.
     hits: Vec<f64>,
 }
@@ -99,14 +104,15 @@ impl<'a> Adviser<'a> {
         let granule = granule_blocks(load.block_bytes, options);
         let limits = |vm: &VmLoad| {
             Level::SIZED.map(|level| {
-                let demand = demand_of(vm, level, options, load.block_bytes);
+                let demand = demand_of(vm, (level, 0), options, load.block_bytes);
                 Limits { least: demand.min_blocks, most: demand.max_blocks }
             })
         };
         let limits: Vec<_> = load.vms.iter().map(limits).collect();
-        let sizes = |(vm, limits): (&VmLoad, &[Limits; 2])| {
+        let sizes = |((vm, planned), limits): ((&VmLoad, &VmPlan), &[Limits; 2])| {
             Level::SIZED.map(|level| {
-                let curve = vm.curve(level).thin(MOST_SIZES);
+                // With another share of DRAM an SSD behind it has its hits elsewhere; sizes are looked at as these are.
+                let curve = vm.curve(level, planned.share_blocks[0]).thin(MOST_SIZES);
                 let whole = |blocks: u64| blocks.checked_next_multiple_of(granule).unwrap_or(blocks);
                 let sizes = curve.points().iter().map(|point| whole(point.size_blocks));
                 // The smallest share is one to fall back to, whatever it serves.
@@ -116,13 +122,22 @@ impl<'a> Adviser<'a> {
                 sizes
             })
         };
-        let sizes = load.vms.iter().zip(&limits).map(sizes).collect();
+        let sizes = load.vms.iter().zip(&plan.vms).zip(&limits).map(sizes).collect();
         let hulls = load.vms.iter().map(|vm| hulls(vm, options.solver)).collect();
         Adviser { load, plan, options, granule, limits, sizes, hulls }
     }
 
-    /// The offer at these positions of `totals`.
-    fn offer<'t>(&self, totals: &'t Totals, at: [usize; 2]) -> Offer<'t> {
+    /// What each VM could use with these shares of DRAM, by [`Level::index`].
+    fn demands(&self, drams: &[u64]) -> Vec<[u64; 2]> {
+        let of_vm = |(vm, &dram): (&VmLoad, &u64)| {
+            Level::SIZED
+                .map(|level| usable(&demand_of(vm, (level, dram), self.options, self.load.block_bytes)))
+        };
+        self.load.vms.iter().zip(drams).map(of_vm).collect()
+    }
+
+    /// The offer at these positions of `totals`; `demands_blocks` are those with its shares of DRAM.
+    fn offer<'t>(&self, totals: &'t Totals, at: [usize; 2], demands_blocks: &'t [[u64; 2]]) -> Offer<'t> {
         let of = |level: Level| (&totals.of_level[level.index()], at[level.index()]);
         let capacity_blocks = Level::SIZED.map(|level| {
             let (sizes, at) = of(level);
@@ -133,7 +148,7 @@ impl<'a> Adviser<'a> {
             &sizes.shares_blocks[at][..]
         });
         let hits = (0..self.load.vms.len()).map(|vm| self.hits(vm, shares_blocks.map(|shares| shares[vm])));
-        Offer { capacity_blocks, shares_blocks, hits: hits.collect() }
+        Offer { capacity_blocks, shares_blocks, demands_blocks, hits: hits.collect() }
     }
 
     /// Hits of both levels for each read of a VM with these shares.
@@ -167,7 +182,7 @@ impl<'a> Adviser<'a> {
     }
 
     fn about_level(&self, offer: &Offer<'_>, level: Level) -> Option<String> {
-        let demand_blocks = self.plan.of_level[level.index()].demand_blocks;
+        let demand_blocks: u64 = offer.demands_blocks.iter().map(|demand| demand[level.index()]).sum();
         let capacity_blocks = offer.capacity_blocks[level.index()];
         let name = title(level);
         let size = |blocks: u64| show_size(blocks.saturating_mul(self.load.block_bytes));
@@ -182,7 +197,9 @@ impl<'a> Adviser<'a> {
             ));
         }
         if demand_blocks == 0 {
-            let is_read_again = self.load.vms.iter().any(|vm| vm.curve(level).blocks_needed() > 0);
+            let drams = offer.shares_blocks[Level::Dram.index()];
+            let is_read_again = |(vm, &dram): (&VmLoad, &u64)| vm.curve(level, dram).blocks_needed() > 0;
+            let is_read_again = self.load.vms.iter().zip(drams).any(is_read_again);
             return Some(if is_read_again {
                 format!("No VM may use {name} by the rules.")
             } else {
@@ -199,14 +216,21 @@ impl<'a> Adviser<'a> {
             let idle = capacity_blocks - demand_blocks - more;
             let mut text = format!("{name} of {} is enough for every hit", size(demand_blocks));
             if more > 0 {
-                text += &match self.buffers_writes(offer, level) {
-                    true => format!("; {} more keep what VMs write off the disk", size(more)),
-                    false => format!("; {} more make shares multiples of {}", size(more), size(self.granule)),
+                let rounding = self.granule.saturating_mul(self.load.vms.len() as u64);
+                text += &if self.load.ssd_keeps() == SsdKeeps::Accessed && more > rounding {
+                    format!("; {} more keep what else VMs access", size(more))
+                } else if self.buffers_writes(offer, level) {
+                    format!("; {} more keep what VMs write off the disk", size(more))
+                } else {
+                    format!("; {} more make shares multiples of {}", size(more), size(self.granule))
                 };
             }
             if idle > 0 {
-                let why = match level {
-                    Level::Ssd => "all that is written fits already",
+                let why = match (level, self.load.ssd_keeps()) {
+                    (Level::Ssd, SsdKeeps::Written) => "all that is written fits already",
+                    (Level::Ssd, SsdKeeps::Accessed) => {
+                        "all that is written, and all that is read again and DRAM does not hold, fits already"
+                    }
                     _ => "no block is read again, unwritten, after more than fits already",
                 };
                 text += &format!("; {} of {} are of no use: {why}", size(idle), size(capacity_blocks));
@@ -263,7 +287,7 @@ impl<'a> Adviser<'a> {
             let at = (0..sizes.len()).position(|at| !is_too_small(at)).unwrap_or(sizes.len());
             let Some(&enough) = sizes.get(at) else { continue };
             // What a share was rounded up by is of no use to anyone.
-            let demand = self.plan.vms[vm].demand_blocks[level.index()];
+            let demand = offer.demands_blocks[vm][level.index()];
             let given = share.min(demand).saturating_sub(enough);
             let of_level = offer.capacity_blocks[level.index()] as f64;
             let least = (NOTABLE_PART * share as f64).max(NOTABLE_PART_OF_LEVEL * of_level);
@@ -314,7 +338,8 @@ impl<'a> Adviser<'a> {
     }
 
     fn about_vms_without_use(&self) -> Option<String> {
-        let is_idle = |vm: &&VmLoad| Level::SIZED.iter().all(|&level| vm.curve(level).blocks_needed() == 0);
+        let is_idle =
+            |vm: &&VmLoad| Level::SIZED.iter().all(|&level| vm.curve(level, 0).blocks_needed() == 0);
         let idle: Vec<String> =
             self.load.vms.iter().filter(is_idle).map(|vm| show_vm(&vm.facts.name)).collect();
         (!idle.is_empty()).then(|| {

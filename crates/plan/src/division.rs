@@ -1,5 +1,5 @@
 //! Dividing two levels between the VMs of a [`Load`], and what that gives (ETICA, section 4.3: each level by its own
-//! policy-optimised curve). It must not know how curves are measured, nor how results are shown.
+//! policy-optimised curve). DRAM is divided first, and then the SSD behind it. It must not know how curves are measured, nor how results are shown.
 
 use lode_hardware::ServiceTimes;
 use lode_replay::access_times;
@@ -11,7 +11,7 @@ use lode_types::{Level, show_size};
 
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
-use crate::load::{Load, VmLoad};
+use crate::load::{Load, SsdKeeps, VmLoad};
 
 /// What a VM may have of the levels, whatever its curve says.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,7 +73,8 @@ pub struct Outcome {
     pub dram_hits: u64,
     /// Reads that the SSD serves.
     pub ssd_hits: u64,
-    /// Blocks written to the SSD, if every write of a VM with a share of it goes there.
+    /// Blocks written to the SSD, if every write of a VM with a share of it goes there, and every block that a read of such a VM
+    /// misses, where the SSD keeps what is read.
     pub ssd_writes: u64,
     /// The same in a second, each VM's over the span of its own trace; 0 where times are not known.
     pub ssd_writes_per_s: f64,
@@ -154,11 +155,13 @@ pub fn size(load: &Load, levels: LevelBytes, options: &SizeOptions) -> Result<Si
     check_rules(load, options)?;
     // A level that is not there gives no VM what the objective promises; what rules promise cannot be kept.
     let without = SizeOptions { objective: Objective::SumHitRatio, ..options.clone() };
-    let [dram, ssd] = Level::SIZED.map(|level| {
-        let bytes = levels.of(level);
-        divide_level(load, level, bytes, if bytes == 0 { &without } else { options })
-    });
-    Ok(plan_of(load, levels, [dram?, ssd?], options))
+    let divide = |what: Dividing<'_>| {
+        let bytes = levels.of(what.level());
+        ToDivide::new(load, what, if bytes == 0 { &without } else { options }, true).divide(bytes)
+    };
+    let dram = divide(Dividing::Dram)?;
+    let ssd = divide(Dividing::Ssd { behind: &dram.1.sizes })?;
+    Ok(plan_of(load, levels, [dram, ssd], options))
 }
 
 /// That every rule names a VM.
@@ -185,8 +188,8 @@ pub(crate) fn plan_of(
         let share_blocks = divisions.each_ref().map(|(_, division)| division.sizes[at]);
         let outcome = outcome_of_shares(vm, share_blocks, options);
         total.add(&outcome);
-        let demand_blocks =
-            Level::SIZED.map(|level| usable(&demand_of(vm, level, options, load.block_bytes)));
+        let demand_blocks = Level::SIZED
+            .map(|level| usable(&demand_of(vm, (level, share_blocks[0]), options, load.block_bytes)));
         let splits = hulls(vm, options.solver).map(|hulls| splits(&hulls, share_blocks));
         vms.push(VmPlan { name: vm.facts.name.clone(), demand_blocks, share_blocks, splits, outcome });
     }
@@ -207,18 +210,24 @@ pub(crate) fn outcome_of_shares(vm: &VmLoad, share_blocks: [u64; 2], options: &S
 /// Reads of one VM that host memory serves, and those that the SSD serves beyond them; with `hulls`, of caches that are
 /// cut in two.
 pub(crate) fn hits_of_shares(vm: &VmLoad, share_blocks: [u64; 2], hulls: Option<&[Hull; 2]>) -> (u64, u64) {
-    let Some(hulls) = hulls else { return vm.profile.hits(share_blocks[0], share_blocks[1]) };
+    let Some(hulls) = hulls else { return vm.hits(share_blocks) };
     // The parts of the two levels' streams are chosen independently.
     let [dram, ssd] = splits(hulls, share_blocks);
     let mixed = |hits: fn((u64, u64)) -> u64| {
-        dram.mix(|dram_blocks| ssd.mix(|ssd_blocks| hits(vm.profile.hits(dram_blocks, ssd_blocks)) as f64))
+        dram.mix(|dram_blocks| ssd.mix(|ssd_blocks| hits(vm.hits([dram_blocks, ssd_blocks])) as f64))
     };
     (mixed(|hits| hits.0).round() as u64, mixed(|hits| hits.1).round() as u64)
 }
 
-/// What the VM's caches are cut by, by level, with the solver that cuts.
+/// What the VM's caches are cut by, by level, with the solver that cuts. Levels are cut independently, so that they are those of an
+/// SSD that keeps what is written; see [`ssd_keeps`].
 pub(crate) fn hulls(vm: &VmLoad, solver: Solver) -> Option<[Hull; 2]> {
-    (solver == Solver::Talus).then(|| Level::SIZED.map(|level| Hull::new(vm.curve(level).points())))
+    (solver == Solver::Talus).then(|| Level::SIZED.map(|level| Hull::new(vm.curve(level, 0).points())))
+}
+
+/// What the SSD of a scheme's plan is taken to keep, where the scheme's own keeps `own`.
+pub(crate) fn ssd_keeps(own: SsdKeeps, solver: Solver) -> SsdKeeps {
+    if solver == Solver::Talus { SsdKeeps::Written } else { own }
 }
 
 fn splits(hulls: &[Hull; 2], share_blocks: [u64; 2]) -> [Split; 2] {
@@ -235,7 +244,12 @@ pub(crate) fn outcome(
     let (reads, writes) = (vm.profile.reads(), vm.profile.writes());
     let misses = reads.saturating_sub(dram_hits + ssd_hits);
     let write_ns = if has_ssd { times.ssd_write_ns } else { times.backing.random_write.ns };
-    let ssd_writes = if has_ssd { writes } else { 0 };
+    let ssd_writes = match (has_ssd, vm.ssd_keeps()) {
+        (false, _) => 0,
+        (true, SsdKeeps::Written) => writes,
+        // What was read from the disk may go there once it leaves DRAM.
+        (true, SsdKeeps::Accessed) => writes + misses,
+    };
     let time = |count: u64, each_ns: u64| u128::from(count) * u128::from(each_ns);
     Outcome {
         reads,
@@ -251,50 +265,94 @@ pub(crate) fn outcome(
     }
 }
 
-/// Divides one level of `bytes`.
-pub(crate) fn divide_level(
-    load: &Load,
-    level: Level,
-    bytes: u64,
-    options: &SizeOptions,
-) -> Result<(LevelPlan, Division), PlanError> {
-    try_to_divide_level(load, level, bytes, options).map_err(|error| in_words(error, load, level))
+/// A level that is divided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dividing<'a> {
+    /// DRAM.
+    Dram,
+    /// An SSD behind the VMs' shares of DRAM.
+    Ssd { behind: &'a [u64] },
 }
 
-/// The same, with an error that can be told from others: some look for sizes at which a division is possible.
-pub(crate) fn try_to_divide_level(
-    load: &Load,
-    level: Level,
-    bytes: u64,
-    options: &SizeOptions,
-) -> Result<(LevelPlan, Division), ReuseError> {
-    let block_bytes = load.block_bytes;
-    let capacity_blocks = bytes / block_bytes;
-    let granule = granule_blocks(block_bytes, options);
-    let demands = load.vms.iter().map(|vm| demand_of(vm, level, options, block_bytes)).collect::<Vec<_>>();
-    let demand_blocks = demands.iter().map(usable).sum();
-    let division = divide_demands(&demands, capacity_blocks, granule, options)?;
-    let division = match level {
-        Level::Ssd => with_space_for_writes(load, division, &demands, capacity_blocks, granule),
-        _ => division,
-    };
-    let given_blocks = division.sizes.iter().sum();
-    let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
-    Ok((plan, division))
+impl Dividing<'_> {
+    pub(crate) fn level(self) -> Level {
+        match self {
+            Dividing::Dram => Level::Dram,
+            Dividing::Ssd { .. } => Level::Ssd,
+        }
+    }
 }
 
-/// Divides so many blocks of one SSD level, that there is alone, by the VMs' `curves` of it.
+/// A level that is to be divided, and what each VM asks of it, which does not depend on how large it is.
+pub(crate) struct ToDivide<'a> {
+    load: &'a Load,
+    what: Dividing<'a>,
+    options: &'a SizeOptions,
+    demands: Vec<VmDemand>,
+    gives_all: bool,
+}
+
+impl<'a> ToDivide<'a> {
+    /// `gives_all`: what hits leave of the level is there anyway, and `auto` may have it.
+    pub(crate) fn new(
+        load: &'a Load,
+        what: Dividing<'a>,
+        options: &'a SizeOptions,
+        gives_all: bool,
+    ) -> ToDivide<'a> {
+        let demand = |(at, vm): (usize, &VmLoad)| {
+            let dram_blocks = match what {
+                Dividing::Dram => 0,
+                Dividing::Ssd { behind } => behind.get(at).copied().unwrap_or(0),
+            };
+            demand_of(vm, (what.level(), dram_blocks), options, load.block_bytes)
+        };
+        let demands = load.vms.iter().enumerate().map(demand).collect();
+        let gives_all = gives_all && load.ssd_keeps() == SsdKeeps::Accessed;
+        ToDivide { load, what, options, demands, gives_all }
+    }
+
+    /// A division of so many bytes.
+    pub(crate) fn divide(&self, bytes: u64) -> Result<(LevelPlan, Division), PlanError> {
+        self.try_to_divide(bytes).map_err(|error| in_words(error, self.load, self.what.level()))
+    }
+
+    /// The same, with an error that can be told from others: some look for sizes at which a division is possible.
+    pub(crate) fn try_to_divide(&self, bytes: u64) -> Result<(LevelPlan, Division), ReuseError> {
+        let ToDivide { load, what, options, ref demands, gives_all } = *self;
+        let capacity_blocks = bytes / load.block_bytes;
+        let granule = granule_blocks(load.block_bytes, options);
+        let demand_blocks = demands.iter().map(usable).sum();
+        let division = divide_demands(demands, capacity_blocks, granule, options)?;
+        let mut rest = Rest::of(division.sizes, demands, capacity_blocks, granule);
+        match what {
+            Dividing::Ssd { .. } => rest.give_for_writes(load),
+            Dividing::Dram if gives_all => rest.give_before_ssd(load),
+            Dividing::Dram => {}
+        }
+        if gives_all {
+            rest.give_for_all(load, what.level());
+        }
+        let division = Division { sizes: rest.sizes, ..division };
+        let given_blocks = division.sizes.iter().sum();
+        let plan = LevelPlan { capacity_blocks, demand_blocks, given_blocks, method: division.method };
+        Ok((plan, division))
+    }
+}
+
+/// Divides so many blocks of one SSD level, that there is alone, by the VMs' curves of it.
 pub(crate) fn divide_one_level(
     load: &Load,
-    curves: &[Curve],
     capacity_blocks: u64,
     options: &SizeOptions,
 ) -> Result<Vec<u64>, ReuseError> {
     let granule = granule_blocks(load.block_bytes, options);
-    let demand = |(vm, curve): (&VmLoad, &Curve)| demand_by(curve, vm, Level::Ssd, options, load.block_bytes);
-    let demands: Vec<VmDemand> = load.vms.iter().zip(curves).map(demand).collect();
+    let demand = |vm: &VmLoad| demand_by(vm.one_level_curve(), vm, Level::Ssd, options, load.block_bytes);
+    let demands: Vec<VmDemand> = load.vms.iter().map(demand).collect();
     let division = divide_demands(&demands, capacity_blocks, granule, options)?;
-    Ok(with_space_for_writes(load, division, &demands, capacity_blocks, granule).sizes)
+    let mut rest = Rest::of(division.sizes, &demands, capacity_blocks, granule);
+    rest.give_for_writes(load);
+    Ok(rest.sizes)
 }
 
 /// Divides in granules where that can be, else in blocks.
@@ -322,29 +380,69 @@ fn divide_demands(
     }
 }
 
-/// Gives what hits leave of an SSD to the VMs that write, as far as all that they write: what fits there is not turned
-/// away, nor written back for space. Whoever writes most for each block comes first.
-fn with_space_for_writes(
-    load: &Load,
-    division: Division,
-    demands: &[VmDemand],
-    capacity_blocks: u64,
+/// What hits leave of a level, to be given in whole granules.
+struct Rest<'a> {
+    demands: &'a [VmDemand],
     granule: u64,
-) -> Division {
-    let Division { mut sizes, .. } = division;
-    let mut left = capacity_blocks.saturating_sub(sizes.iter().sum());
-    let writes_per_block =
-        |vm: &VmLoad| vm.profile.writes() as f64 / vm.profile.written_blocks().max(1) as f64;
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by(|&a, &b| writes_per_block(&load.vms[b]).total_cmp(&writes_per_block(&load.vms[a])));
-    for vm in order {
-        let written = load.vms[vm].profile.written_blocks().min(load.vms[vm].profile.writes());
-        let wanted = written.div_ceil(granule).saturating_mul(granule).min(demands[vm].max_blocks);
-        let more = wanted.saturating_sub(sizes[vm]).min(left) / granule * granule;
-        sizes[vm] += more;
-        left -= more;
+    sizes: Vec<u64>,
+    left: u64,
+}
+
+impl<'a> Rest<'a> {
+    fn of(sizes: Vec<u64>, demands: &'a [VmDemand], capacity_blocks: u64, granule: u64) -> Rest<'a> {
+        let left = capacity_blocks.saturating_sub(sizes.iter().sum());
+        Rest { demands, granule, sizes, left }
     }
-    Division { sizes, ..division }
+
+    /// Gives each VM as much as it has to have so many blocks in all, as its rules allow; whoever they are worth most for comes first.
+    fn give(&mut self, load: &Load, wanted: impl Fn(&VmLoad) -> u64, worth: impl Fn(&VmLoad, u64) -> f64) {
+        let worth: Vec<f64> =
+            load.vms.iter().zip(&self.sizes).map(|(vm, &blocks)| worth(vm, blocks)).collect();
+        let mut order: Vec<usize> = (0..worth.len()).collect();
+        order.sort_by(|&a, &b| worth[b].total_cmp(&worth[a]));
+        for vm in order {
+            let whole = wanted(&load.vms[vm]).div_ceil(self.granule).saturating_mul(self.granule);
+            let more = whole.min(self.demands[vm].max_blocks).saturating_sub(self.sizes[vm]);
+            let more = more.min(self.left) / self.granule * self.granule;
+            self.sizes[vm] += more;
+            self.left -= more;
+        }
+    }
+
+    /// To the VMs that write, as far as all that they write: what fits there is not turned away, nor written back for space. Whoever
+    /// writes most for each block comes first.
+    fn give_for_writes(&mut self, load: &Load) {
+        let written = |vm: &VmLoad| vm.profile.written_blocks().min(vm.profile.writes());
+        let per_block =
+            |vm: &VmLoad, _| vm.profile.writes() as f64 / vm.profile.written_blocks().max(1) as f64;
+        self.give(load, written, per_block);
+    }
+
+    /// Of DRAM, to the VMs that could use more blocks of both levels together: what their DRAM holds, the SSD behind it need not.
+    /// Whoever misses most for each such block comes first.
+    fn give_before_ssd(&mut self, load: &Load) {
+        let needed = |vm: &VmLoad| vm.one_level_curve().blocks_needed();
+        let misses_per_block = |vm: &VmLoad, blocks: u64| {
+            let all = vm.one_level_curve().hits_at(u64::MAX);
+            let more = needed(vm).saturating_sub(blocks).max(1);
+            all.saturating_sub(vm.hits([blocks, 0]).0) as f64 / more as f64
+        };
+        self.give(load, needed, misses_per_block);
+    }
+
+    /// As far as all that is accessed, of DRAM all that is read: what is not LRU has a use for more than its curves say, until all of it fits. Whoever accesses
+    /// most for each block comes first.
+    fn give_for_all(&mut self, load: &Load, level: Level) {
+        let accessed = |vm: &VmLoad| match level {
+            Level::Dram => (vm.profile.reads(), vm.profile.read_blocks().min(vm.profile.reads())),
+            _ => (vm.profile.reads() + vm.profile.writes(), vm.accessed_blocks()),
+        };
+        let per_block = |vm: &VmLoad, _| {
+            let (accesses, blocks) = accessed(vm);
+            accesses as f64 / blocks.max(1) as f64
+        };
+        self.give(load, |vm| accessed(vm).1, per_block);
+    }
 }
 
 /// The demand in granules: of each size the hits that whole granules have, and limits that whole granules keep.
@@ -400,7 +498,7 @@ pub(crate) fn in_words(error: ReuseError, load: &Load, level: Level) -> PlanErro
 }
 
 /// Blocks beyond which a VM gains nothing, as far as it may have them.
-fn usable(demand: &VmDemand) -> u64 {
+pub(crate) fn usable(demand: &VmDemand) -> u64 {
     demand.demand_blocks.min(demand.max_blocks)
 }
 
@@ -409,9 +507,14 @@ pub(crate) fn granule_blocks(block_bytes: u64, options: &SizeOptions) -> u64 {
     (options.granule_bytes / block_bytes).max(1)
 }
 
-/// What a VM asks of a level, within its rules.
-pub(crate) fn demand_of(vm: &VmLoad, level: Level, options: &SizeOptions, block_bytes: u64) -> VmDemand {
-    demand_by(vm.curve(level), vm, level, options, block_bytes)
+/// What a VM asks of a level, of an SSD behind so many blocks of DRAM, within its rules.
+pub(crate) fn demand_of(
+    vm: &VmLoad,
+    (level, dram_blocks): (Level, u64),
+    options: &SizeOptions,
+    block_bytes: u64,
+) -> VmDemand {
+    demand_by(&vm.curve(level, dram_blocks), vm, level, options, block_bytes)
 }
 
 /// The same by another curve than that of the level beside another one.

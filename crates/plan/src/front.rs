@@ -8,12 +8,12 @@ use lode_reuse::sizing::Division;
 use lode_types::Level;
 
 use crate::division::{
-    LevelPlan, Outcome, SizeOptions, SizePlan, check_rules, divide_level, granule_blocks, in_words,
-    outcome_of_shares, plan_of, try_to_divide_level,
+    Dividing, LevelPlan, Outcome, SizeOptions, SizePlan, ToDivide, check_rules, granule_blocks, in_words,
+    outcome_of_shares, plan_of,
 };
 use crate::error::PlanError;
 use crate::levels::LevelBytes;
-use crate::load::Load;
+use crate::load::{Load, SsdKeeps, VmLoad};
 
 /// Sizes of each level that are tried, beside none: from what is wanted or affordable down to a 16th of that, so many an octave.
 /// Nobody buys less than that beside the largest, and what so little serves hangs on what the model leaves out.
@@ -141,12 +141,17 @@ pub fn front(
         )));
     }
     check_rules(load, options)?;
-    // Levels are divided independently, so that every pair needs no division of its own.
-    let [drams, ssds] = Level::SIZED.map(|level| divisions(load, level, prices, budget_usd, options));
-    let (drams, ssds) = (drams?, ssds?);
+    let drams = divisions(load, Dividing::Dram, prices, budget_usd, options)?;
+    // Where the SSD does not depend on DRAM, not every pair needs a division of its own.
+    let depends = load.ssd_keeps() == SsdKeeps::Accessed;
+    let behind = if depends { &drams[..] } else { &drams[..drams.len().min(1)] };
+    let behind = behind
+        .iter()
+        .map(|(_, dram)| divisions(load, Dividing::Ssd { behind: &dram.sizes }, prices, budget_usd, options));
+    let ssds = behind.collect::<Result<Vec<_>, PlanError>>()?;
     let mut points: Vec<Candidate<'_>> = Vec::new();
-    for dram in &drams {
-        for ssd in &ssds {
+    for (at, dram) in drams.iter().enumerate() {
+        for ssd in ssds.get(at).or(ssds.first()).into_iter().flatten() {
             let candidate = Candidate::new(load, prices, [dram, ssd], options);
             let known =
                 |other: &Candidate<'_>| other.measures == candidate.measures || other.beats(&candidate);
@@ -175,17 +180,19 @@ pub fn front(
     Ok(kept.into_iter().map(point).collect())
 }
 
-/// Divisions of a level at every size that is tried.
+/// Divisions of a level at every size that is tried. What hits have no use for is not bought for the sake of anything else.
 fn divisions(
     load: &Load,
-    level: Level,
+    what: Dividing<'_>,
     prices: &Prices,
     budget_usd: f64,
     options: &SizeOptions,
 ) -> Result<Vec<(LevelPlan, Division)>, PlanError> {
+    let level = what.level();
     let affordable_bytes = (budget_usd / prices.usd_per_gib(level) * GIB as f64) as u64;
     // All that VMs can use, with what rounding may add.
-    let (all, everything) = divide_level(load, level, u64::MAX, options)?;
+    let to_divide = ToDivide::new(load, what, options, false);
+    let (all, everything) = to_divide.divide(u64::MAX)?;
     let all_bytes = all.given_blocks.saturating_mul(load.block_bytes);
     let granule = granule_blocks(load.block_bytes, options);
     let is_whole = |division: &Division| division.sizes.iter().all(|blocks| blocks.is_multiple_of(granule));
@@ -204,7 +211,7 @@ fn divisions(
     };
     // Sizes at which guarantees do not fit are no choice, nor those at which they fit only in shares that are no whole granules.
     let divided = |bytes: u64| -> Result<Option<(LevelPlan, Division)>, PlanError> {
-        match try_to_divide_level(load, level, bytes, options) {
+        match to_divide.try_to_divide(bytes) {
             Ok(found) if is_whole(&found.1) || !is_whole(&everything) => Ok(Some(found)),
             Ok(_) | Err(ReuseError::GuaranteesDoNotFit { .. }) => Ok(None),
             Err(error) => Err(in_words(error, load, level)),
@@ -216,11 +223,11 @@ fn divisions(
         .collect::<Result<Vec<_>, PlanError>>()?;
     // What nobody gets is not bought.
     found.iter_mut().for_each(|(plan, _)| plan.capacity_blocks = plan.given_blocks);
-    if level == Level::Ssd {
+    if let Dividing::Ssd { behind } = what {
         // Unless it is there to be worn: an SSD larger than anyone can use lasts longer.
         // Whole granules, and one more than enough.
         let unit = options.granule_bytes.max(load.block_bytes);
-        let lasting = lasting_bytes(load, &everything, prices).saturating_add(unit);
+        let lasting = lasting_bytes(load, [behind, &everything.sizes], prices, options).saturating_add(unit);
         let spare: Vec<u64> = match prices.drive {
             Some(drive) => whole_drives(lasting, affordable_bytes, drive.bytes).collect(),
             None => steps(lasting.min(affordable_bytes), LASTING_SIZES).collect(),
@@ -244,10 +251,12 @@ fn whole_drives(enough_bytes: u64, affordable_bytes: u64, drive_bytes: u64) -> i
     std::iter::successors((most > 0).then_some(1), next).map(move |drives| drives.saturating_mul(drive_bytes))
 }
 
-/// The size from which on an SSD that is divided like this lasts as long as it is rated for.
-fn lasting_bytes(load: &Load, division: &Division, prices: &Prices) -> u64 {
-    let with_share = load.vms.iter().zip(&division.sizes).filter(|(_, blocks)| **blocks > 0);
-    let blocks_per_s: f64 = with_share.map(|(vm, _)| vm.per_s(vm.profile.writes())).sum();
+/// The size from which on an SSD of which the VMs have these shares, by [`Level::index`], lasts as long as it is rated for.
+fn lasting_bytes(load: &Load, [drams, ssds]: [&[u64]; 2], prices: &Prices, options: &SizeOptions) -> u64 {
+    let written_per_s = |(vm, (&dram, &ssd)): (&VmLoad, (&u64, &u64))| {
+        outcome_of_shares(vm, [dram, ssd], options).ssd_writes_per_s
+    };
+    let blocks_per_s: f64 = load.vms.iter().zip(drams.iter().zip(ssds)).map(written_per_s).sum();
     let bytes_per_day = blocks_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
     (bytes_per_day / prices.ssd_rating.drive_writes_per_day).ceil() as u64
 }

@@ -51,7 +51,7 @@ pub use heading::{Made, PROGRAM};
 pub use host_memory::HostMemory;
 pub use jobs::in_parallel;
 pub use levels::{LevelBlockCounts, LevelBytes};
-pub use load::{Load, MAX_CURVE_POINTS, VmLoad, measure};
+pub use load::{Load, MAX_CURVE_POINTS, SsdKeeps, VmLoad, measure};
 pub use mapping::{ComparedSchemes, Mapping, MappingKind};
 pub use mini::{MAX_MINI_SIZES, MiniOptions, MiniPoint, MiniVm, SIMULATED_POWERS, miniature};
 pub use pages::{

@@ -31,6 +31,8 @@ pub(crate) struct OneLevel {
     /// What each VM has of it. Unless it is [divided otherwise](OneLevel::divided_as), what its shares of both levels cost; where
     /// no VM has any, all have the same.
     pub(crate) shares: Vec<Quota>,
+    /// It is divided otherwise: as suits it best, by curves of it.
+    pub(crate) by_curves: bool,
 }
 
 impl OneLevel {
@@ -72,6 +74,7 @@ impl OneLevel {
         (given > 0).then(|| OneLevel {
             levels: LevelBytes { ssd_bytes: bytes(given), ..LevelBytes::default() },
             shares,
+            by_curves: false,
         })
     }
 
@@ -80,8 +83,10 @@ impl OneLevel {
         let all: u64 = self.shares.iter().map(|share| u64::from(share.ssd_blocks)).sum();
         let fits = |shares: &&[u64]| shares.len() == self.shares.len() && shares.iter().sum::<u64>() <= all;
         let quota = |&blocks: &u64| u32::try_from(blocks).ok().map(|blocks| Quota::new(0, blocks));
-        let shares = shares_blocks.filter(fits).and_then(|shares| shares.iter().map(quota).collect());
-        OneLevel { shares: shares.unwrap_or(self.shares), ..self }
+        match shares_blocks.filter(fits).and_then(|shares| shares.iter().map(quota).collect()) {
+            Some(shares) => OneLevel { shares, by_curves: true, ..self },
+            None => self,
+        }
     }
 }
 
@@ -105,11 +110,11 @@ fn in_granules(shares: Vec<u64>, granule: u64) -> Vec<u64> {
 pub(crate) fn report(
     load: &Load,
     host: &Host,
-    (settings, level, by_curves): (&Settings, OneLevel, bool),
+    (settings, level): (&Settings, OneLevel),
     replayed: &Report,
     taken: Option<&ReplayedReport>,
 ) -> OneLevelReport {
-    let levels = level.levels;
+    let OneLevel { levels, by_curves, .. } = level;
     let label = label_of(settings);
     let shares_blocks: Vec<u64> = level.shares.iter().map(|share| share.ssd_blocks.into()).collect();
     let of_both: Vec<[u64; 2]> = shares_blocks.iter().map(|&blocks| [0, blocks]).collect();

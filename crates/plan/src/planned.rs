@@ -43,6 +43,18 @@ struct PlannedVm {
     share: LevelBlockCounts,
 }
 
+impl PlannedLevel {
+    /// It, and what each of so many VMs has of it, where it tells.
+    fn quotas(&self, block_bytes: u64, vms: usize) -> Option<(LevelBytes, Vec<Quota>)> {
+        let given: u128 = self.shares_blocks.iter().map(|&blocks| u128::from(blocks)).sum();
+        let fits = given * u128::from(block_bytes) <= u128::from(self.levels.ssd_bytes);
+        let quotas = self.shares_blocks.iter().map(|&blocks| quota([0, blocks]).ok());
+        let quotas = quotas.collect::<Option<Vec<_>>>()?;
+        let level = LevelBytes { ssd_bytes: self.levels.ssd_bytes, ..LevelBytes::default() };
+        (fits && quotas.len() == vms).then_some((level, quotas))
+    }
+}
+
 impl PlannedShares {
     /// The shares in a report of `lode size --json`.
     ///
@@ -78,7 +90,7 @@ impl PlannedShares {
     }
 
     /// The levels that a scheme has for the plan's money, and what each VM has of them: the plan's own shares of both levels; of
-    /// one SSD level, what the plan says of one of the same size, else what the shares cost.
+    /// one SSD level, what the plan says of one of the same size but for rounding, else what the shares cost.
     pub(crate) fn of_scheme(
         &self,
         info: &SchemeInfo,
@@ -91,16 +103,21 @@ impl PlannedShares {
             let quotas = shares.iter().map(|&share| quota(share)).collect::<Result<_, _>>()?;
             return Ok((self.levels, quotas));
         }
-        let level = {
-            let granule_blocks = (self.granule_bytes / self.block_bytes.max(1)).max(1);
-            let blocks = (self.block_bytes, granule_blocks);
-            OneLevel::for_money_of(self.levels, &shares, &Prices::of(host), blocks)
+        let granule_blocks = (self.granule_bytes / self.block_bytes.max(1)).max(1);
+        let blocks = (self.block_bytes, granule_blocks);
+        let level = OneLevel::for_money_of(self.levels, &shares, &Prices::of(host), blocks);
+        // One level was bought for the same money, but the shares by which that was rounded may have been others.
+        let rounding_bytes =
+            (shares.len() as u64).saturating_add(granule_blocks).saturating_mul(self.block_bytes);
+        let is_for_as_much = |planned: &&PlannedLevel, level: &OneLevel| {
+            planned.levels.ssd_bytes.abs_diff(level.levels.ssd_bytes) <= rounding_bytes
         };
         let as_planned = |level: OneLevel| {
-            let planned = self.one_level.as_ref().filter(|planned| planned.levels == level.levels);
-            level.divided_as(planned.map(|planned| &planned.shares_blocks[..]))
+            let planned = self.one_level.as_ref().filter(|planned| is_for_as_much(planned, &level));
+            let planned = planned.and_then(|planned| planned.quotas(self.block_bytes, shares.len()));
+            planned.unwrap_or((level.levels, level.shares))
         };
-        level.map(as_planned).map(|OneLevel { levels, shares }| (levels, shares)).ok_or_else(|| {
+        level.map(as_planned).ok_or_else(|| {
             let message =
                 "The plan's money does not buy a block of SSD; compare with a larger plan".to_owned();
             PlanError::Request(message)

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use lode_hardware::{Drives, Host, Utilisation};
-use lode_policy::{SchemeInfo, Settings};
+use lode_policy::{DEFAULT_SCHEME, SchemeInfo, Settings};
 use lode_replay::Report;
 use lode_types::{Level, show_size};
 use serde::Serialize;
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Means};
 use crate::choice::{Candidate, Choice, choose};
 use crate::division::SizeOptions;
 use crate::error::PlanError;
@@ -25,7 +25,8 @@ use crate::words::{show_life, show_usd};
 /// Which scheme a plan shall be for.
 #[derive(Clone, Debug, Default)]
 pub enum Wish {
-    /// Both levels with `auto`, unless `etica` or one SSD level for the same money is better when they are replayed.
+    /// Both levels with `auto`, unless `etica`, or one SSD level for the same money with `auto` or `lru`, is better when they are
+    /// replayed.
     #[default]
     Best,
     /// Both levels, with `auto`.
@@ -65,6 +66,12 @@ pub struct RecommendedReport {
     pub reason: String,
     /// All of it in one sentence.
     pub sentence: String,
+    /// The scheme, and where that could have both levels whether it has one, as `reason` calls others.
+    #[serde(skip)]
+    pub called: String,
+    /// Whether it is one level for the plan's money, and not the plan.
+    #[serde(skip)]
+    pub(crate) is_one_level: bool,
 }
 
 /// One VM's part of what to serve.
@@ -83,7 +90,7 @@ pub struct RecommendedVm {
 impl RecommendedReport {
     /// Whether it is the plan, and not one level for its money.
     pub fn is_of_two_levels(&self) -> bool {
-        TwoLevels::wish_for(&self.scheme).is_some()
+        !self.is_one_level
     }
 
     /// That devices could not keep up, in sentences.
@@ -110,12 +117,32 @@ impl RecommendedReport {
 /// What can be served.
 struct Way<'a> {
     settings: Settings,
-    /// It is what runs where nobody chooses.
-    is_default: bool,
+    /// It is one level for the plan's money.
+    is_one_level: bool,
     levels: LevelBytes,
     /// By [`Level::index`], of each VM.
     shares_blocks: Vec<[u64; 2]>,
     replayed: Option<&'a Report>,
+}
+
+impl<'a> Way<'a> {
+    fn of_one_level(settings: Settings, level: OneLevel, replayed: Option<&'a Report>) -> Way<'a> {
+        let OneLevel { levels, shares, .. } = level;
+        let shares_blocks = shares.iter().map(|share| [0, u64::from(share.ssd_blocks)]).collect();
+        Way { settings, is_one_level: true, levels, shares_blocks, replayed }
+    }
+
+    /// It is of what runs where nobody chooses.
+    fn is_default(&self) -> bool {
+        self.settings.scheme() == DEFAULT_SCHEME
+    }
+
+    /// What it is called beside others.
+    fn name(&self) -> String {
+        let label = label_of(&self.settings);
+        let is_either = self.is_one_level && TwoLevels::wish_for(self.settings.scheme()).is_some();
+        if is_either { format!("{label} on one SSD level") } else { label }
+    }
 }
 
 impl Answer {
@@ -138,13 +165,13 @@ impl Answer {
     ) -> Result<RecommendedReport, PlanError> {
         let ways = match &self.wish {
             Wish::Auto | Wish::Etica => self.two_levels()?,
-            Wish::OneLevel(_) => vec![self.one_level_way(load, host)?.ok_or_else(too_little_money)?],
+            Wish::OneLevel(_) => vec![self.one_level_way(host)?.ok_or_else(too_little_money)?],
             Wish::Best if self.may_be_one_level() => {
                 // What was not replayed is not recommended unasked. The default comes first, and then the simplest.
                 let mut ways = self.two_levels()?;
-                let one = self.one_level_way(load, host)?.filter(|way| way.replayed.is_some());
-                let defaults = ways.iter().take_while(|way| way.is_default).count();
-                ways.splice(defaults..defaults, one);
+                let one = self.one_level_way(host)?.filter(|way| way.replayed.is_some());
+                let defaults = ways.iter().take_while(|way| way.is_default()).count();
+                ways.splice(defaults..defaults, one.into_iter().chain(self.one_level_of_auto_way(host)?));
                 ways
             }
             Wish::Best => self.two_levels()?,
@@ -171,8 +198,9 @@ impl Answer {
     }
 
     /// Whether one level could take the place of both: there is an SSD to have, and it can keep the rules.
-    fn may_be_one_level(&self) -> bool {
-        self.one_level_keeps_rules() && (self.plan.levels.ssd_bytes > 0 || self.front.is_some())
+    pub(crate) fn may_be_one_level(&self) -> bool {
+        self.one_level_keeps_rules()
+            && (self.plan().levels.ssd_bytes > 0 || matches!(self.means, Means::Budget { .. }))
     }
 
     /// Both levels with each scheme that was replayed; where none was, with the one that comes first.
@@ -180,9 +208,9 @@ impl Answer {
         let way = |served: TwoLevels, replayed| {
             Ok(Way {
                 settings: served.settings()?,
-                is_default: served == TwoLevels::Auto,
-                levels: self.plan.levels,
-                shares_blocks: self.plan.vms.iter().map(|vm| vm.share_blocks).collect(),
+                is_one_level: false,
+                levels: self.plan_for(served).levels,
+                shares_blocks: self.divided_for(served).shares(),
                 replayed,
             })
         };
@@ -193,16 +221,18 @@ impl Answer {
     }
 
     /// One SSD level for the money of both, where that buys any.
-    fn one_level_way(&self, load: &Load, host: &Host) -> Result<Option<Way<'_>>, PlanError> {
+    fn one_level_way(&self, host: &Host) -> Result<Option<Way<'_>>, PlanError> {
         let settings = self.one_level_settings()?;
-        let way = |OneLevel { levels, shares }| Way {
-            settings,
-            is_default: false,
-            levels,
-            shares_blocks: shares.iter().map(|share| [0, u64::from(share.ssd_blocks)]).collect(),
-            replayed: self.one_level.as_ref().map(|(_, report)| report),
-        };
-        Ok(self.money_on_one_level(load.block_bytes, host).map(way))
+        let replayed = self.one_level.as_ref().map(|(_, report)| report);
+        Ok(self.money_on_one_level(host).map(|level| Way::of_one_level(settings, level, replayed)))
+    }
+
+    /// The same with `auto`, where it was replayed.
+    fn one_level_of_auto_way(&self, host: &Host) -> Result<Option<Way<'_>>, PlanError> {
+        let Some(replayed) = &self.one_level_of_auto else { return Ok(None) };
+        let settings = TwoLevels::Auto.settings()?;
+        let level = self.money_on_one_level_of_auto(host);
+        Ok(level.map(|level| Way::of_one_level(settings, level, Some(replayed))))
     }
 
     fn report_of(&self, load: &Load, host: &Host, way: &Way<'_>, reason: String) -> RecommendedReport {
@@ -234,6 +264,8 @@ impl Answer {
             host_memory: HostMemory::of(&way.settings, load.block_bytes, &way.shares_blocks),
             reason,
             sentence: String::new(),
+            called: way.name(),
+            is_one_level: way.is_one_level,
         };
         report.sentence = sentence(&report, self.without_cache_us());
         report
@@ -251,8 +283,7 @@ fn chosen(load: &Load, host: &Host, options: &SizeOptions, ways: &[Way<'_>]) -> 
     for way in ways {
         let report = way.replayed?;
         let wear = ReplayFigures::of(load, host, way.levels, report).wear;
-        let Way { is_default, .. } = *way;
-        candidates.push(Candidate { name: label_of(&way.settings), is_default, report, wear });
+        candidates.push(Candidate { name: way.name(), is_default: way.is_default(), report, wear });
     }
     choose(load, options, &candidates)
 }

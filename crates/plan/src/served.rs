@@ -4,21 +4,16 @@
 use lode_hardware::Host;
 use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_replay::{MAX_LEVEL_BLOCKS, Options, ReplayError, Report, most_memory_bytes, replay};
-use lode_reuse::{Curve, CurveKind};
 use lode_trace::{Merge, TraceError};
 use lode_types::{BlockSize, Level, show_size};
 
 use crate::answer::Answer;
-use crate::curves::{CurveOptions, Cut, curves};
-use crate::division::divide_one_level;
 use crate::error::PlanError;
 use crate::jobs::in_parallel;
-use crate::load::{Load, MAX_CURVE_POINTS, VmLoad};
+use crate::load::{Load, VmLoad};
 use crate::memory::at_once;
 use crate::one_level::{self, OneLevel};
 use crate::planned::quota;
-use crate::recommend::Wish;
-use crate::streams::StreamOptions;
 use crate::two_levels::TwoLevels;
 
 /// With what a plan is replayed.
@@ -56,12 +51,14 @@ enum What {
     Plan(TwoLevels),
     /// Of one SSD level for its money.
     OneLevel(OneLevel),
+    /// Of `auto` on that.
+    OneLevelOfAuto,
     /// Of no cache at all, to compare with.
     NoCache,
 }
 
 impl Answer {
-    /// Replays the plan with the schemes that may serve it, each VM with its share, and one SSD level for the same
+    /// Replays the plan with the schemes that may serve it, each VM with the share that suits the scheme, and one SSD level for the same
     /// money. `open` gives the same VMs in the same order as `load`; `progress` hears of every batch of requests of every
     /// replay. What may take more memory than there is, even alone, is left out; all is where no replay of the plan is left, or
     /// where a share is larger than a replay can have.
@@ -75,8 +72,8 @@ impl Answer {
         options: &ServeOptions<'_>,
         progress: &(dyn Fn(usize) + Sync),
     ) -> Result<Option<LeftOut>, PlanError> {
-        (self.replayed, self.one_level, self.uncached) = (Vec::new(), None, None);
-        self.one_level_blocks = self.divide_one_level(load, open, options, progress)?;
+        (self.replayed, self.one_level, self.one_level_of_auto) = (Vec::new(), None, None);
+        self.uncached = None;
         let jobs = match self.jobs(load, options) {
             Err(PlanError::Request(why)) => return Ok(Some(LeftOut::of_plan(&why))),
             jobs => jobs?,
@@ -100,45 +97,11 @@ impl Answer {
             match job.what {
                 What::Plan(served) => self.replayed.push((served, report)),
                 What::OneLevel(OneLevel { levels, .. }) => self.one_level = Some((levels, report)),
+                What::OneLevelOfAuto => self.one_level_of_auto = Some(report),
                 What::NoCache => self.uncached = Some(report),
             }
         }
         Ok(left_out)
-    }
-
-    /// How one SSD level for the plan's money suits the VMs best: by the curves of a cache that keeps what is read and written,
-    /// which the levels of a plan are not. None where there is nothing to divide, or guarantees cannot be kept.
-    fn divide_one_level(
-        &mut self,
-        load: &Load,
-        open: &(dyn Fn() -> Result<Merge, TraceError> + Sync),
-        options: &ServeOptions<'_>,
-        progress: &(dyn Fn(usize) + Sync),
-    ) -> Result<Option<Vec<u64>>, PlanError> {
-        self.one_level_blocks = None;
-        let level = self.money_on_one_level(options.block_size.bytes(), options.host);
-        let is_meant = self.one_level_keeps_rules() || matches!(self.wish, Wish::OneLevel(_));
-        let level = level.filter(|level| is_meant && level.shares.len() > 1);
-        let Some(level) = level else { return Ok(None) };
-        let stream = StreamOptions {
-            block_size: options.block_size,
-            threads: options.threads,
-            memory_bytes: options.memory_bytes,
-            interval: None,
-            on_sampling: |_| {},
-        };
-        let measured = CurveOptions { stream, kind: CurveKind::Wb, method: load.method, cut: Cut::Vms };
-        let requests: u64 = load.vms.iter().map(|vm| vm.facts.requests).sum();
-        let mut told = 0;
-        let mut tell = |done: u64| {
-            progress(done.saturating_sub(told) as usize);
-            told = told.max(done);
-        };
-        let found = curves(&mut open()?, &measured, &mut |merge| tell(done_of(merge, requests)))?;
-        tell(requests);
-        let curves: Vec<Curve> = found.vms.iter().map(|vm| vm.curve.thin(MAX_CURVE_POINTS)).collect();
-        let blocks = level.levels.ssd_bytes / options.block_size.bytes();
-        Ok(divide_one_level(load, &curves, blocks, &self.options).ok())
     }
 
     /// Everything that is worth a replay.
@@ -151,33 +114,28 @@ impl Answer {
             let needed_bytes = most_memory_bytes(&options, &distinct_blocks);
             Job { what, options, needed_bytes }
         };
-        let shares = self.plan.vms.iter().map(|vm| quota(vm.share_blocks)).collect::<Result<Vec<_>, _>>()?;
-        let given = |level: Level| self.plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
-        let physical = quota(Level::SIZED.map(given))?;
         let mut jobs = Vec::new();
         for served in TwoLevels::wished(&self.wish) {
-            jobs.push(job(What::Plan(served), served.settings()?, physical, shares.clone()));
+            let plan = self.plan_for(served);
+            let shares = plan.vms.iter().map(|vm| quota(vm.share_blocks)).collect::<Result<Vec<_>, _>>()?;
+            let given = |level: Level| plan.of_level[level.index()].given_blocks.min(MAX_LEVEL_BLOCKS);
+            let physical = quota(Level::SIZED.map(given))?;
+            jobs.push(job(What::Plan(served), served.settings()?, physical, shares));
         }
-        let set = self.one_level_settings()?;
-        if let Some(instead) = self.money_on_one_level(block_size.bytes(), host) {
-            let given = quota([0, instead.levels.ssd_bytes / block_size.bytes()])?;
-            let shares = instead.shares.clone();
-            jobs.push(job(What::OneLevel(instead), set, given, shares));
+        let given = |level: &OneLevel| quota([0, level.levels.ssd_bytes / block_size.bytes()]);
+        if let Some(instead) = self.money_on_one_level(host) {
+            let (given, shares) = (given(&instead)?, instead.shares.clone());
+            jobs.push(job(What::OneLevel(instead), self.one_level_settings()?, given, shares));
+        }
+        if let Some(instead) = self.money_on_one_level_of_auto(host) {
+            let given = given(&instead)?;
+            jobs.push(job(What::OneLevelOfAuto, TwoLevels::Auto.settings()?, given, instead.shares));
         }
         let set = settings(one_level::SCHEME, one_level::SETTINGS)?;
-        let none = vec![Quota::default(); self.plan.vms.len()];
+        let none = vec![Quota::default(); load.vms.len()];
         jobs.push(job(What::NoCache, set, Quota::default(), none));
         Ok(jobs)
     }
-}
-
-/// How many of so many requests were read, as far as files tell.
-fn done_of(merge: &Merge, requests: u64) -> u64 {
-    let parts = merge.readers().map(|reader| reader.progress());
-    let (read, all) = parts.fold((0, 0), |(read, all), part| {
-        (read + part.read_bytes, part.total_bytes.map_or(u64::MAX, |bytes| all.saturating_add(bytes)))
-    });
-    (requests as f64 * read as f64 / all.max(1) as f64) as u64
 }
 
 impl LeftOut {
@@ -198,12 +156,16 @@ impl LeftOut {
             return Some(LeftOut { needed_bytes: Some(needed_bytes), ..LeftOut::of_plan(&why) });
         }
         let one_level = jobs.iter().any(|job| matches!(job.what, What::OneLevel(_)));
+        let of_auto = jobs.iter().any(|job| matches!(job.what, What::OneLevelOfAuto));
         let left = match (plan, one_level) {
             (Some(scheme), false) => format!("the plan is not replayed with {scheme}"),
             (Some(scheme), true) => {
                 format!("neither the plan with {scheme} nor one SSD level for the same money is replayed")
             }
             (None, true) => "one SSD level for the same money is not replayed".to_owned(),
+            (None, false) if of_auto => {
+                "one SSD level for the same money is not replayed with auto".to_owned()
+            }
             (None, false) => "the traces without a cache are not replayed".to_owned(),
         };
         Some(LeftOut { reason: format!("{left}: {why}"), needed_bytes: Some(needed_bytes) })

@@ -3,7 +3,7 @@
 use lode_reuse::ReuseError;
 use lode_types::{Level, show_size};
 
-use crate::division::{Outcome, SizeOptions, SizePlan, in_words, outcome_of_shares, try_to_divide_level};
+use crate::division::{Dividing, Outcome, SizeOptions, SizePlan, ToDivide, in_words, outcome_of_shares};
 use crate::error::PlanError;
 use crate::levels::title;
 use crate::load::Load;
@@ -54,7 +54,8 @@ impl Totals {
     }
 }
 
-/// Divides levels of sizes around those of `plan`, which is in the middle. Sizes at which what VMs are guaranteed does
+/// Divides levels of sizes around those of `plan`, which is in the middle. Every size of the SSD is divided as it would be behind the
+/// plan's shares of DRAM, so that a level's shares follow its own size alone; what both serve is that of each pair. Sizes at which what VMs are guaranteed does
 /// not fit are left out, and so are those that are too large for the exact solver, which [`Totals`] names.
 ///
 /// # Errors
@@ -62,16 +63,22 @@ impl Totals {
 pub fn totals(load: &Load, plan: &SizePlan, options: &SizeOptions) -> Result<Totals, PlanError> {
     let mut of_level: [LevelTotals; 2] = Default::default();
     let mut too_large_for_exact: [Vec<u64>; 2] = Default::default();
+    let behind: Vec<u64> = plan.vms.iter().map(|vm| vm.share_blocks[Level::Dram.index()]).collect();
     for level in Level::SIZED {
         let found = &mut of_level[level.index()];
         let asked_bytes = plan.levels.of(level);
+        let what = match level {
+            Level::Dram => Dividing::Dram,
+            _ => Dividing::Ssd { behind: &behind },
+        };
+        let to_divide = ToDivide::new(load, what, options, true);
         for bytes in sizes_around(asked_bytes, load.block_bytes) {
             // The plan may come from a larger offer, cut down to what was given.
             let shares = if bytes == asked_bytes {
                 found.asked = found.sizes_bytes.len();
                 plan.vms.iter().map(|vm| vm.share_blocks[level.index()]).collect()
             } else {
-                match try_to_divide_level(load, level, bytes, options) {
+                match to_divide.try_to_divide(bytes) {
                     Ok((_, division)) => division.sizes,
                     Err(ReuseError::GuaranteesDoNotFit { .. }) => continue,
                     Err(ReuseError::TooLargeForExact { .. }) => {

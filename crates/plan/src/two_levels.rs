@@ -3,13 +3,14 @@
 use lode_policy::{DEFAULT_SCHEME, Settings, UNDIVIDED};
 
 use crate::error::PlanError;
+use crate::load::SsdKeeps;
 use crate::recommend::Wish;
 use crate::served::settings;
 
 /// The scheme of whoever does not choose one.
 const AUTO: &str = DEFAULT_SCHEME;
 
-/// The scheme whose two levels the curves of a plan are of.
+/// The scheme of ETICA's two levels.
 const ETICA: &str = "etica";
 
 /// Its settings with which a plan is replayed and served: shares stay as planned, and sets do not divide them, as the
@@ -20,7 +21,7 @@ const PLAN_SETTINGS: [(&str, &str); 2] = [("sizing", "off"), UNDIVIDED];
 /// them away, which spares the SSD; the second takes them all.
 const MODES: [&str; 2] = ["full-hybrid", "npe"];
 
-/// A scheme with which a plan is replayed and served, each VM with its share of both levels.
+/// A scheme with which a plan is replayed and served, each VM with the share of both levels that suits the scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TwoLevels {
     /// `auto`, as it runs where nothing is set.
@@ -59,6 +60,14 @@ impl TwoLevels {
         match self {
             TwoLevels::Auto => None,
             TwoLevels::Etica(mode) => Some(mode),
+        }
+    }
+
+    /// What its SSD keeps, which its shares are divided by.
+    pub fn ssd_keeps(self) -> SsdKeeps {
+        match self {
+            TwoLevels::Auto => SsdKeeps::Accessed,
+            TwoLevels::Etica(_) => SsdKeeps::Written,
         }
     }
 

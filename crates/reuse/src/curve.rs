@@ -58,6 +58,21 @@ impl Curve {
         self
     }
 
+    /// A curve of the same stream with these points, whose sizes are less by `blocks`; as sure at each as this one is there.
+    pub(crate) fn beyond(&self, blocks: u64, points: Vec<CurvePoint>) -> Curve {
+        let certainty = match &self.certainty {
+            Certainty::Sampled(errors) => {
+                let less = |error: &ErrorPoint| ErrorPoint {
+                    size_blocks: error.size_blocks.saturating_sub(blocks),
+                    ..*error
+                };
+                Certainty::Sampled(errors.iter().map(less).collect())
+            }
+            other => other.clone(),
+        };
+        Curve { points, certainty, ..self.clone() }
+    }
+
     /// The points where the hits rise, ascending in size and in hits; a smaller cache than the first has no hit.
     pub fn points(&self) -> &[CurvePoint] {
         &self.points

@@ -5,6 +5,7 @@
 
 mod aet;
 pub mod analyser;
+pub mod behind;
 mod bits;
 pub mod counter_stacks;
 pub mod curve;
@@ -35,6 +36,7 @@ pub mod wbwo_stack;
 pub mod working_set;
 
 pub use analyser::Analyser;
+pub use behind::Behind;
 pub use counter_stacks::CounterStacksConfig;
 pub use curve::{Curve, CurvePoint};
 pub use distance::{Distances, Metric, Reuse};

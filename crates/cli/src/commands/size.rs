@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
 use lode_plan::{
-    Answer, DivisionWords, Followed, Load, ServeOptions, SizeReport, VmRule, answer, auto_method, measure,
-    method_used, parse_money, parse_rule, parse_sampling, parse_wish,
+    Answer, DivisionWords, Followed, Load, ServeOptions, SizeReport, VmLoad, VmRule, answer, auto_method,
+    measure, method_used, parse_money, parse_rule, parse_sampling, parse_wish,
 };
 
 use super::planning::{DeviceArgs, TraceArgs, memory_word};
 use super::serve_config::ConfigArgs;
-use super::size_text::{PLAN_FILE, csv_rows, outcome_text, plan_text};
+use super::size_text::{PLAN_FILE, csv_rows, other_plan_text, outcome_text, plan_text};
 use crate::amounts::{command_line, parse_size, size_word};
 use crate::arguments::warn_of;
 use crate::error::CliError;
@@ -23,8 +23,8 @@ use crate::results::{PictureArgs, TableArgs, is_to_standard_output};
 
 /// Divide host memory and SSD between VMs by what each can really use
 ///
-/// Each VM's use is measured by policy-optimised reuse distance: host memory by the reads that a read-only cache serves,
-/// SSD by the reads of written blocks. The plan is then replayed with auto, and with what may be better.
+/// Each VM's use is measured by reuse distance: host memory by the reads that a read-only cache serves, SSD by the reads of what
+/// host memory does not hold. The plan is then replayed with auto, and with what may be better.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -53,8 +53,8 @@ pub struct SizeCommand {
     objective: ObjectiveName,
 
     /// The scheme that the plan is for: auto or etica, which have both levels, a scheme with one SSD level, which has what
-    /// both cost (settings follow its name as in NAME:KEY=VALUE), or best, which is auto, unless etica or one level of lru is
-    /// better when all are replayed.
+    /// both cost (settings follow its name as in NAME:KEY=VALUE), or best, which is auto, unless etica or one level of lru or
+    /// of auto is better when all are replayed.
     #[arg(long, value_name = "NAME", default_value = "best")]
     scheme: String,
 
@@ -146,9 +146,8 @@ impl SizeCommand {
             }
         })?;
         drop(bar);
-        let mut answer = answer(&load, means, &options)?;
-        answer.wish = parse_wish(&self.scheme)?;
-        let method = method_used(method, load.shrinks, load.vms.iter().map(|vm| vm.profile.rate()));
+        let mut answer = answer(&load, means, parse_wish(&self.scheme)?, &options)?;
+        let method = method_used(method, load.shrinks, load.vms.iter().map(VmLoad::rate));
         let report_of = |answer: &Answer, for_page| {
             answer.report(&load, &options, &host, method.clone(), &merge, for_page)
         };
@@ -172,7 +171,8 @@ impl SizeCommand {
             instead.command = command;
         }
         // What can be shown is shown even where files fail, and the other way round.
-        let shown = if is_shown { output::write(&outcome_text(&report)) } else { Ok(()) };
+        let outcome = || other_plan_text(&plan, &report) + &outcome_text(&report);
+        let shown = if is_shown { output::write(&outcome()) } else { Ok(()) };
         let tables = self.table.write(&report, || csv_rows(&report));
         self.pictures.write(&report, lode_plan::size_page, lode_plan::size_picture)?;
         self.config.write(&report)?;

@@ -21,7 +21,7 @@ pub fn plan_text(report: &SizeReport) -> String {
     if report.shrinks > 0 {
         text += SAMPLED;
     }
-    text += &format!("Curves: {}\n", report.method);
+    text += &format!("Curves: {}, of an SSD that keeps {}\n", report.method, report.ssd_keeps.in_words());
     let mut titles = vec![
         "VM",
         "requests",
@@ -62,6 +62,18 @@ pub fn plan_text(report: &SizeReport) -> String {
     text
 }
 
+/// The plan that the outcome is of, where what it was replayed with asks for other shares than were `shown`.
+pub fn other_plan_text(shown: &SizeReport, report: &SizeReport) -> String {
+    if shown.ssd_keeps == report.ssd_keeps {
+        return String::new();
+    }
+    let scheme = report.two_levels.as_deref().unwrap_or(&report.recommended.label);
+    format!(
+        "\nBoth levels are best with {scheme}, divided as suits that:\n{}",
+        plan_text(&SizeReport { front: None, ..report.clone() })
+    )
+}
+
 /// Which drives the price is of, and of when it is.
 fn priced_text(report: &SizeReport) -> String {
     let priced = |drives: &Drives| {
@@ -93,7 +105,7 @@ pub fn csv_rows(report: &SizeReport) -> Rows {
 pub fn outcome_text(report: &SizeReport) -> String {
     let recommended = &report.recommended;
     let mut text = format!("\nRecommended: {}\n", recommended.sentence);
-    text += &format!("Why {}: {}.\n", recommended.label, recommended.reason);
+    text += &format!("Why {}: {}.\n", recommended.called, recommended.reason);
     if recommended.mean_latency_us.is_some() {
         text += &format!("{}\n", recommended_table(report));
     }
@@ -124,16 +136,18 @@ fn recommended_table(report: &SizeReport) -> Table {
 fn replayed_text(report: &SizeReport) -> String {
     let mut text = String::new();
     for replayed in &report.replayed {
+        let is_divided_so = replayed.shares.iter().eq(report.vms.iter().map(|vm| &vm.share));
         text += &format!(
-            "Replayed with {}: {} % of block reads hit, {} us a request; {}{}\n",
+            "Replayed with {}: {} % of block reads hit, {} us a request; {}{}{}\n",
             replayed.called,
             percent(replayed.read_hit_ratio),
             number(replayed.mean_latency_us, 1),
             wear_text(&replayed.wear),
-            tables_text(replayed.host_memory)
+            tables_text(replayed.host_memory),
+            if is_divided_so { "" } else { " Divided otherwise, as suits it." }
         );
     }
-    if let Some(instead) = &report.one_level {
+    for instead in report.one_level.iter().chain(&report.one_level_of_auto) {
         text += &one_level_text(instead);
     }
     // Beside what was replayed, which counts requests and knows sequential runs, it would be taken for the same.

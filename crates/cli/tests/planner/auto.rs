@@ -35,7 +35,8 @@ fn whoever_does_not_choose_gets_the_best_and_its_name() {
     assert_eq!(plan, of(&["--scheme", "best"]), "that is the default");
     // It takes less time than all others that were replayed.
     let us = |one: &Value| real(&one["mean_latency_us"]);
-    let others = list(&plan["replayed"]).iter().skip(1).chain([&plan["one_level"]]);
+    let others = list(&plan["replayed"]).iter().skip(1);
+    let others = others.chain([&plan["one_level"], &plan["one_level_of_auto"]]);
     assert!(others.into_iter().all(|other| us(other) > us(&plan["recommended"])), "{plan}");
     let alone = of(&["--scheme", "auto"]);
     let schemes: Vec<&str> =
@@ -50,6 +51,46 @@ fn whoever_does_not_choose_gets_the_best_and_its_name() {
     assert_eq!(replayed["total"]["mean_latency_us"], plan["recommended"]["mean_latency_us"]);
     assert_eq!(label(&of(&["--scheme", "etica"])).split(':').next(), Some("etica"));
     assert!(file().contains("scheme = \"etica\""), "{}", file());
+}
+
+/// A loop of more blocks than the plan's money buys of SSD alone, which LRU has no hit of: with `auto` on one level that is what is
+/// recommended, and the configuration has it.
+#[test]
+fn one_level_of_auto_is_served() {
+    let folder = Folder::new();
+    let line = |at: u64| {
+        let tick = 128_166_372_000_000_000 + at * 600_000_000;
+        format!("{tick},one,0,Read,{},{BLOCK},100\n", at * 7 % 600 * BLOCK)
+    };
+    let trace = folder.file("loop.csv", (0..9000).map(line).collect::<String>());
+    let config = folder.path("host.toml");
+    let (ssd, disk) = (folder.path("no.img"), folder.path("{vm}.img"));
+    let paths = ["--config", &config, "--ssd-device", &ssd, "--backing", &disk];
+    let arguments = [&["size", &trace][..], &LEVELS, &paths].concat();
+    let plan = json(&arguments);
+    let (recommended, told) = (&plan["recommended"], &plan["one_level_of_auto"]);
+    assert_eq!(
+        (label(&plan), &recommended["levels"], &told["label"]),
+        ("auto", &told["levels"], &"auto".into())
+    );
+    assert!(whole(&recommended["levels"]["dram_bytes"]) == 0 && told["command"].is_null(), "{told}");
+    for key in ["mean_latency_us", "read_hit_ratio", "wear", "host_memory", "utilisation", "cost_usd"] {
+        assert_eq!(recommended[key], told[key], "{key}");
+    }
+    let file = std::fs::read_to_string(&config).expect("a configuration");
+    assert!(file.contains("scheme = \"auto\"") && !file.contains("settings"), "{file}");
+    let checked = json(&["serve", "--check", &config]);
+    assert_eq!(recommended["host_memory"]["tables_bytes"], checked["together"]["tables_bytes"]);
+    // A replay of the level alone says the same, and so do words and page.
+    let bytes = (whole(&told["shares_blocks"][0]) * BLOCK).to_string();
+    let replayed = json(&["replay", &trace, "--dram", "0", "--ssd", &bytes]);
+    assert_eq!(replayed["total"]["mean_latency_us"], told["mean_latency_us"]);
+    let page = folder.path("plan.html");
+    let text = good(&[&arguments[..], &["--html", &page]].concat());
+    let page = std::fs::read_to_string(&page).expect("a page");
+    let sentence = told["sentence"].as_str().expect("it is better");
+    assert!(text.contains(sentence) && page.contains(sentence), "{text}");
+    assert!(text.contains(", replayed with auto: ") && page.contains("auto, the same money"), "{text}");
 }
 
 /// What is told of memory is what `lode serve --check` counts of the configuration, with disks that are not there.
@@ -68,8 +109,12 @@ fn memory_is_counted_as_a_check_counts_it() {
             for key in ["frames_bytes", "tables_bytes"] {
                 assert_eq!(told[key], checked["together"][key], "{scheme} {key}: {checked}");
             }
-            let candidates = list(&plan["replayed"]).iter().chain([&plan["one_level"]]);
-            let same = candidates.filter(|one| one["label"] == plan["recommended"]["label"]);
+            let one_levels = [&plan["one_level"], &plan["one_level_of_auto"]];
+            // Those of both levels have the same.
+            let has_both = plan["recommended"]["levels"] == plan["levels"];
+            let candidates =
+                if has_both { list(&plan["replayed"]).iter().collect() } else { one_levels.to_vec() };
+            let same = candidates.into_iter().filter(|one| one["label"] == plan["recommended"]["label"]);
             assert!(same.into_iter().all(|one| one["host_memory"] == *told), "{plan}");
             let tables = lode_types::show_size(whole(&told["tables_bytes"]));
             let text = good(&arguments);

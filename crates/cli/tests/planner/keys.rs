@@ -104,7 +104,7 @@ fn of_sizes() {
     assert_keys(
         &section,
         replayed,
-        "label scheme mode read_hit_ratio mean_latency_us wear utilisation host_memory",
+        "label scheme mode shares read_hit_ratio mean_latency_us wear utilisation host_memory",
     );
     assert_keys(&section, &replayed["host_memory"], "frames_bytes tables_bytes");
     assert_keys(&section, &replayed["wear"], WEAR);
@@ -113,6 +113,7 @@ fn of_sizes() {
     let of_level = "label levels shares_blocks by_curves cost_usd read_hit_ratio mean_latency_us wear utilisation host_memory is_faster writes_far_less sentence command";
     assert_keys(&section, one_level, of_level);
     assert_keys(&section, &one_level["wear"], WEAR);
+    assert_keys(&section, &sized["one_level_of_auto"], of_level);
     assert_keys(&section, &bought["front"][0], &format!("cost_usd levels {OUTCOME} wear"));
 }
 

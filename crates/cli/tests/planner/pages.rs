@@ -41,7 +41,8 @@ fn a_request_would_be_noticed() {
 fn a_plan_follows_its_sliders_and_fields() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    let arguments = ["size", &trace, "--dram", "512KiB", "--ssd", "2MiB"];
+    // Its levels are divided independently, so that every pair of positions is a plan of its own.
+    let arguments = ["size", &trace, "--dram", "512KiB", "--ssd", "2MiB", "--scheme", "etica"];
     let plan = json(&arguments);
     let file = page(&folder, "plan.html", &arguments);
     let Some(first) = quiet(&file, "") else { return };
@@ -83,7 +84,8 @@ fn a_plan_follows_its_sliders_and_fields() {
     assert!(priced(&moved, last) > 2.0 * priced(&first, asked));
     // The table of the VMs is that of a plan of these sizes.
     let dram_size = plan["totals"]["dram"]["sizes_bytes"][last as usize].to_string();
-    let there = json(&["size", &trace, "--dram", &dram_size, "--ssd", "2MiB", "--no-replay"]);
+    let there = ["size", &trace, "--dram", &dram_size, "--ssd", "2MiB", "--no-replay", "--scheme", "etica"];
+    let there = json(&there);
     let has = |dom: &str, vm: &serde_json::Value| {
         let wanted = 100.0 * real(&vm["read_hit_ratio"]);
         let is_it = |text: &&str| {
@@ -107,22 +109,40 @@ fn a_plan_follows_its_sliders_and_fields() {
     assert!((days(&moved) / days(&first) - 2.0).abs() < 0.1, "{} {}", days(&moved), days(&first));
 }
 
-/// What the page advises at any position of its sliders is what a plan of those sizes advises.
+/// What the page advises at any position of its sliders is what a plan of those sizes advises; for `auto`, whose SSD is divided
+/// behind the DRAM, at any size of the SSD.
 #[test]
 fn advice_follows_the_sliders() {
     let folder = Folder::new();
     let trace = two_vms(&folder);
-    let arguments = ["size", &trace, "--dram", "512KiB", "--ssd", "2MiB", "--no-replay"];
+    let moved = |dram, ssd| (Some(dram), ssd);
+    let etica = &[moved(12, 12), moved(4, 12), moved(12, 3), moved(15, 16), moved(19, 19)][..];
+    let auto = &[12, 3, 17, 19].map(|ssd| (None, ssd))[..];
+    for (scheme, positions) in [("etica", etica), ("auto", auto)] {
+        follow(&folder, &trace, scheme, positions);
+    }
+}
+
+/// The slider of DRAM stays at what was asked for where there is no position.
+fn follow(folder: &Folder, trace: &str, scheme: &str, positions: &[(Option<usize>, usize)]) {
+    let of = |dram: &str, ssd: &str| -> Vec<String> {
+        let words = ["size", trace, "--dram", dram, "--ssd", ssd, "--no-replay", "--scheme", scheme];
+        words.map(str::to_owned).into()
+    };
+    let arguments = of("512KiB", "2MiB");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let plan = json(&arguments);
-    let file = page(&folder, "plan.html", &arguments);
+    let file = page(folder, "plan.html", &arguments);
     let sizes =
         |level: &str| list(&plan["totals"][level]["sizes_bytes"]).iter().map(whole).collect::<Vec<_>>();
     let (drams, ssds) = (sizes("dram"), sizes("ssd"));
     let mut seen = Vec::new();
-    for (dram, ssd) in [(12, 12), (4, 12), (12, 3), (15, 16), (drams.len() - 1, ssds.len() - 1)] {
+    for &(dram, ssd) in positions {
+        let dram = dram.unwrap_or(whole(&plan["totals"]["dram"]["asked"]) as usize);
         let Some(dom) = quiet(&file, &format!("#slider={dram},{ssd}")) else { return };
         let (dram_size, ssd_size) = (drams[dram].to_string(), ssds[ssd].to_string());
-        let there = json(&["size", &trace, "--dram", &dram_size, "--ssd", &ssd_size, "--no-replay"]);
+        let there = of(&dram_size, &ssd_size);
+        let there = json(&there.iter().map(String::as_str).collect::<Vec<_>>());
         let advised: Vec<&str> = list(&there["advice"]).iter().filter_map(|text| text.as_str()).collect();
         let mut shown = texts(&dom, "<li");
         // What the page's head links to has no text, and what it recommends to serve is no advice.
@@ -141,7 +161,8 @@ fn a_level_that_nobody_gets_has_no_bars() {
     let trace = folder.file("reads.csv", msr_csv(&reader, 2000));
     let (svg, both) = (folder.path("one.svg"), folder.path("both.svg"));
     let draw = |trace: &str, file: &str| {
-        good(&["size", trace, "--dram", "512KiB", "--ssd", "2MiB", "--no-replay", "--svg", file]);
+        let sizes = ["--dram", "512KiB", "--ssd", "2MiB", "--scheme", "etica"];
+        good(&[&["size", trace, "--no-replay", "--svg", file][..], &sizes].concat());
         std::fs::read_to_string(file).expect("a picture")
     };
     let (one, both) = (draw(&trace, &svg), draw(&two_vms(&folder), &both));

@@ -90,7 +90,7 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
         wear: &one.wear,
         host_memory: one.host_memory,
     });
-    let instead = report.one_level.iter().map(|one| Replayed {
+    let instead = report.one_level.iter().chain(&report.one_level_of_auto).map(|one| Replayed {
         name: format!("{}, the same money", one.label),
         levels: one.levels,
         read_hit_ratio: one.read_hit_ratio,
@@ -114,7 +114,7 @@ pub(super) fn replayed_table(report: &SizeReport, has_times: bool) -> Table {
     ];
     let tables = |one: &Replayed<'_>| one.host_memory.map(|memory| memory.tables_bytes as f64);
     columns.push(numbers("Tables in host memory, at most", Unit::Bytes, tables));
-    let mut title = "The plan as schemes serve it".to_owned();
+    let mut title = "The levels as schemes serve them, divided as suits each".to_owned();
     if has_times {
         title += "; SSD life as the devices' profile rates it";
         columns.push(numbers("A day", Unit::BytesPerDay, |one| one.wear.bytes_per_day));
@@ -134,7 +134,8 @@ pub(super) fn about_replays(report: &SizeReport) -> Vec<String> {
             instead.command.as_ref().map(|command| format!("The command that shows both: {command}")),
         )
     });
-    taken.into_iter().chain(sentence).chain(command).collect()
+    let of_auto = report.one_level_of_auto.as_ref().and_then(|of_auto| of_auto.sentence.clone());
+    taken.into_iter().chain(sentence).chain(command).chain(of_auto).collect()
 }
 
 /// One line of that table.

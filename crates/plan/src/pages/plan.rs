@@ -13,6 +13,7 @@ use super::{MAX_PAGE_VMS, lead, shown_vms, size_axis, staircase, subtitle};
 use crate::error::PlanError;
 use crate::heading::{Made, PROGRAM};
 use crate::levels::title;
+use crate::load::SsdKeeps;
 use crate::recommend::RecommendedVm;
 use crate::report::{LevelTotalsReport, OutcomeReport, SizeReport, VmSizeReport};
 
@@ -79,7 +80,7 @@ pub fn size_page(report: &SizeReport, made: &Made) -> Result<String, PlanError> 
 /// where the sliders of these are.
 fn recommended(report: &SizeReport, vms: &[usize], two_levels: bool) -> Vec<Item> {
     let what = &report.recommended;
-    let mut sentences = vec![format!("{}: {}.", what.label, what.reason)];
+    let mut sentences = vec![format!("{}: {}.", what.called, what.reason)];
     if !two_levels {
         sentences.extend_from_slice(&report.advice);
     }
@@ -223,8 +224,11 @@ impl View<'_> {
             String::new()
         };
         format!(
-            "curves {}, objective {}, devices '{}'{shown}",
-            report.method, report.objective, report.devices
+            "curves {}, of an SSD that keeps {}, objective {}, devices '{}'{shown}",
+            report.method,
+            report.ssd_keeps.in_words(),
+            report.objective,
+            report.devices
         )
     }
 
@@ -298,8 +302,11 @@ impl View<'_> {
     }
 
     fn chart(&self, level: Level) -> LineChart {
-        let (policy, name) =
-            if level == Level::Dram { ("read-only", "DRAM") } else { ("write-back, write-only", "SSD") };
+        let (policy, name) = match (level, self.report.ssd_keeps) {
+            (Level::Dram, _) => ("read-only", "DRAM"),
+            (_, SsdKeeps::Written) => ("write-back, write-only", "SSD"),
+            (_, SsdKeeps::Accessed) => ("write-back, behind each VM's share of DRAM", "SSD"),
+        };
         let mut chart = LineChart::new(
             format!("{name}, {policy}"),
             format!(
@@ -364,7 +371,10 @@ impl View<'_> {
                 over: vec![Factor::Given(size), Factor::Field(0), Factor::Field(1)],
                 under: vec![Factor::Given(per_day.clone())],
             };
-            let note = "at most: all writes of VMs with a share";
+            let note = match self.report.ssd_keeps {
+                SsdKeeps::Written => "at most: all writes of VMs with a share",
+                SsdKeeps::Accessed => "at most: all writes of VMs with a share, and what their reads miss",
+            };
             figures.push(figure("Written to the SSD", Unit::BytesPerDay, FigureValue::Given(per_day), note));
             let note = "at least, at this rate";
             figures.push(figure("SSD life", Unit::Years, years, note));

@@ -4,16 +4,16 @@ use lode_hardware::time::{SECOND_NS, SECONDS_PER_DAY};
 use lode_hardware::{Drive, Drives, Host, SsdRating, Utilisation};
 use lode_replay::{InputReport, Report, VmReport};
 use lode_reuse::sizing::Split;
-use lode_reuse::{Curve, JointProfile};
 use lode_types::Level;
 use serde::Serialize;
 
+use crate::answer::Divided;
 use crate::division::{LevelPlan, Outcome, SizePlan, VmPlan};
 use crate::error::PlanError;
 use crate::front::{FrontPoint, Prices};
 use crate::host_memory::HostMemory;
 use crate::levels::{LevelBlockCounts, LevelBytes};
-use crate::load::{Load, VmLoad};
+use crate::load::{Load, SsdKeeps, VmLoad};
 use crate::recommend::{RecommendedReport, label_of};
 use crate::totals::{LevelTotals, Totals};
 use crate::two_levels::TwoLevels;
@@ -38,6 +38,9 @@ pub struct SizeReport {
     pub devices: String,
     /// The levels.
     pub levels: LevelBytes,
+    /// What the SSD keeps by the curves that it was divided by: those of the scheme that stands in `two_levels`; without a replay, of
+    /// the one that is recommended.
+    pub ssd_keeps: SsdKeeps,
     /// How host memory was divided.
     pub dram: LevelReport,
     /// How the SSD was divided.
@@ -50,7 +53,8 @@ pub struct SizeReport {
     pub total: OutcomeReport,
     /// The same without any cache.
     pub without_cache: OutcomeReport,
-    /// What writing does to the SSD, if every write of a VM with a share of it goes there.
+    /// What writing does to the SSD, if every write of a VM with a share of it goes there, and every block that its reads miss, where
+    /// the SSD keeps what is read.
     pub wear: WearReport,
     /// What the devices' profile says may be written to an SSD.
     pub ssd_rating: SsdRating,
@@ -60,18 +64,21 @@ pub struct SizeReport {
     pub recommended: RecommendedReport,
     /// Mean time of a request without any cache, replayed; none without requests, or if it was not.
     pub without_cache_us: Option<f64>,
-    /// With what both levels were best when the plan was replayed, as `lode compare` calls it: by the objective; of those about as
-    /// good, the fastest; of those, that with which the SSD lasts longest; of those, the first of `replayed`. None if it was not
-    /// replayed.
+    /// The one of `replayed` that everything here is told of, as `lode compare` calls it: what is recommended, or where that is one
+    /// level, with what both were best by the objective; of those about as good, the fastest; of those, that with which the SSD lasts
+    /// longest; of those, the first of `replayed`. None if it was not replayed.
     pub two_levels: Option<String>,
     /// Its setting `mode`; none with a scheme that has none.
     pub mode: Option<&'static str>,
     /// Why that scheme, and in that mode, as a part of a sentence.
     pub mode_reason: Option<String>,
-    /// What replays of the plan say, one with each scheme that may serve it; none if it was not replayed.
+    /// What replays of the levels say, one with each scheme that may serve them, divided as suits it; none if there was none.
     pub replayed: Vec<ReplayedReport>,
     /// What one SSD level for the same money led to when it was replayed; none if it was not.
     pub one_level: Option<OneLevelReport>,
+    /// The same with `auto`, divided as suits that; none if that was not replayed, and where another scheme is wished for, or the
+    /// plan has no host memory.
+    pub one_level_of_auto: Option<OneLevelReport>,
     /// Why nothing, or not all that could have been, was replayed; given by whoever knows what was asked for. None where all was.
     pub not_replayed: Option<String>,
     /// What stands out, in sentences.
@@ -126,7 +133,8 @@ pub struct VmSizeReport {
     pub outcome: OutcomeReport,
     /// Hits for each access by blocks of host memory, read-only, at most 200 points.
     pub dram_curve: Vec<(u64, f64)>,
-    /// Hits for each access by blocks of SSD, write-back and write-only, at most 200 points.
+    /// Hits for each access by blocks of SSD, at most 200 points: write-back and write-only, or of what the VM's share of host memory
+    /// does not serve, as the SSD keeps what is written or accessed.
     pub ssd_curve: Vec<(u64, f64)>,
     /// Share of its blocks that was followed; 1 is all.
     pub rate: f64,
@@ -208,6 +216,8 @@ pub struct ReplayedReport {
     pub scheme: String,
     /// Its setting `mode`; none with a scheme that has none.
     pub mode: Option<&'static str>,
+    /// What each VM has with it, in their order.
+    pub shares: Vec<LevelBlockCounts>,
     /// Share of the block reads that either level serves; none without reads.
     pub read_hit_ratio: Option<f64>,
     /// Mean time of a request; none without requests.
@@ -264,7 +274,7 @@ pub struct TotalsReport {
     pub outcomes: Vec<Vec<OutcomeReport>>,
     /// Price of both levels, for each size of host memory with each size of SSD.
     pub cost_usd: Vec<Vec<f64>>,
-    /// Blocks written to the SSD with each size of it, as in `wear`.
+    /// Blocks written to the SSD with each size of it beside the host memory asked for, as in `wear`.
     pub ssd_writes: Vec<u64>,
     /// Bytes of them a day with each size of it, as in `wear`; none without a span.
     pub ssd_bytes_per_day: Option<Vec<f64>>,
@@ -376,16 +386,17 @@ impl ReplayFigures {
 impl ReplayedReport {
     /// The outcome of replaying a plan.
     pub(crate) fn new(
-        load: &Load,
         host: &Host,
-        levels: LevelBytes,
-        (served, host_memory): (TwoLevels, Option<HostMemory>),
+        divided: &Divided,
+        served: TwoLevels,
         report: &Report,
     ) -> Result<ReplayedReport, PlanError> {
-        let figures = ReplayFigures::of(load, host, levels, report);
+        let Divided { load, plan, .. } = divided;
+        let (settings, shares) = (served.settings()?, divided.shares());
+        let figures = ReplayFigures::of(load, host, plan.levels, report);
         let ReplayFigures { read_hit_ratio, mean_latency_us, wear, utilisation } = figures;
         Ok(ReplayedReport {
-            label: label_of(&served.settings()?),
+            label: label_of(&settings),
             called: served.called(),
             scheme: report.scheme.clone(),
             mode: served.mode(),
@@ -393,7 +404,8 @@ impl ReplayedReport {
             mean_latency_us,
             wear,
             utilisation,
-            host_memory,
+            host_memory: HostMemory::of(&settings, load.block_bytes, &shares),
+            shares: shares.into_iter().map(LevelBlockCounts::from).collect(),
         })
     }
 }
@@ -411,22 +423,20 @@ impl VmSizeReport {
                 .as_ref()
                 .map(|[dram, ssd]| SplitsReport { dram: dram.into(), ssd: ssd.into() }),
             outcome: (&planned.outcome).into(),
-            dram_curve: points(&thinned(vm.curve(Level::Dram), CURVE_POINTS)),
-            ssd_curve: points(&thinned(vm.curve(Level::Ssd), CURVE_POINTS)),
-            rate: vm.profile.rate(),
-            standard_error: standard_error(&vm.profile, planned.share_blocks),
+            dram_curve: points(&thinned(&vm.curve(Level::Dram, 0), CURVE_POINTS)),
+            ssd_curve: points(&thinned(&vm.curve(Level::Ssd, planned.share_blocks[0]), CURVE_POINTS)),
+            rate: vm.rate(),
+            standard_error: standard_error(vm, planned.share_blocks),
         };
         load.vms.iter().zip(&plan.vms).map(one).collect()
     }
 }
 
 /// See [`VmSizeReport::standard_error`]. `shares_blocks` are by [`Level::index`].
-fn standard_error(profile: &JointProfile, shares_blocks: [u64; 2]) -> Option<f64> {
-    let of_curve = |curve: &Curve, level: Level| curve.standard_error_at(shares_blocks[level.index()]);
-    let of_accesses =
-        of_curve(profile.ro_curve(), Level::Dram)? + of_curve(profile.wbwo_curve(), Level::Ssd)?;
-    let reads = profile.reads();
-    (reads > 0).then(|| of_accesses * (reads + profile.writes()) as f64 / reads as f64)
+fn standard_error(vm: &VmLoad, shares_blocks: [u64; 2]) -> Option<f64> {
+    let (reads, writes) = (vm.profile.reads(), vm.profile.writes());
+    let of_accesses = vm.standard_error(shares_blocks)?;
+    (reads > 0).then(|| of_accesses * (reads + writes) as f64 / reads as f64)
 }
 
 impl From<&LevelTotals> for LevelTotalsReport {
@@ -445,8 +455,9 @@ impl TotalsReport {
             ssd.sizes_bytes.iter().map(|ssd_bytes| prices.cost_usd(levels(ssd_bytes))).collect()
         };
         let cost_usd = dram.sizes_bytes.iter().map(cost_usd).collect();
-        // What is written depends on the shares of the SSD alone.
-        let with_each_ssd = || totals.outcomes.first().into_iter().flatten();
+        // What is written depends on the SSD; where it keeps what is read, also on what DRAM serves, for which that asked for stands.
+        let asked = dram.asked;
+        let with_each_ssd = || totals.outcomes.get(asked).into_iter().flatten();
         let per_day =
             |outcome: &Outcome| outcome.ssd_writes_per_s * load.block_bytes as f64 * SECONDS_PER_DAY;
         TotalsReport {

@@ -1,7 +1,7 @@
 //! What is advised, against the plans that it speaks of.
 
 use lode_hardware::Host;
-use lode_plan::{LevelBytes, Load, Means, SizeOptions, SizeReport, VmRule, answer, measure, size};
+use lode_plan::{LevelBytes, Load, Means, SizeOptions, SizeReport, VmRule, Wish, answer, measure, size};
 use lode_reuse::Method;
 use lode_reuse::sizing::{Objective, Solver};
 use lode_types::BlockSize;
@@ -32,9 +32,14 @@ fn load(requests: &[Request]) -> Load {
     measure(&mut merge(requests), &stream_options(2), Method::Exact, &mut |_| {}).expect("a load")
 }
 
+/// Of an SSD that keeps what is written.
 fn report(requests: &[Request], levels: LevelBytes, options: &SizeOptions) -> SizeReport {
+    report_of(requests, levels, Wish::Etica, options)
+}
+
+fn report_of(requests: &[Request], levels: LevelBytes, wish: Wish, options: &SizeOptions) -> SizeReport {
     let load = load(requests);
-    let answer = answer(&load, Means::Levels(levels), options).expect("an answer");
+    let answer = answer(&load, Means::Levels(levels), wish, options).expect("an answer");
     answer.report(&load, options, &host(), "exact".to_owned(), &merge(requests), true).expect("a report")
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use lode_hardware::Host;
 use lode_plan::{
-    Answer, LevelBytes, Load, Means, PlanError, Prices, SHARE_GRANULE_BYTES, SizeOptions, TwoLevels, answer,
-    in_parallel, measure,
+    Answer, LevelBytes, Load, Means, PlanError, Prices, SHARE_GRANULE_BYTES, SizeOptions, TwoLevels, Wish,
+    answer, in_parallel, measure,
 };
 use lode_policy::{Quota, SchemeInfo, Settings};
 use lode_replay::{Options, Report, replay};
@@ -180,7 +180,7 @@ fn planned(traces: &Traces, load: &Load, host: &Host, means: Means) -> (Answer, 
         times,
         granule_bytes: SHARE_GRANULE_BYTES,
     };
-    let mut answer = answer(load, means, &options).expect("a plan");
+    let mut answer = answer(load, means, Wish::Best, &options).expect("a plan");
     answer.replay(load, &|| Ok(traces.merge()), &serve(host, THREADS), &|_| {}).expect("replays");
     (answer, options)
 }

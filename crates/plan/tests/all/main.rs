@@ -14,5 +14,6 @@ mod mini;
 mod one_level;
 mod one_vm;
 mod sizes;
+mod ssd_keeps;
 mod two_levels;
 mod wear;

@@ -128,8 +128,9 @@ fn a_plan_stays_where_its_replays_do_not_fit() {
     let requests = requests(20_000);
     let (load, host) = (load_of(&requests), Host::find("default").expect("a host"));
     let levels = LevelBytes { dram_bytes: GIB, ssd_bytes: GIB, ..LevelBytes::default() };
-    let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
-    let plan = answer.plan.clone();
+    let means = Means::Levels(levels);
+    let mut answer = answer(&load, means, Wish::Best, &options(Objective::Hits)).expect("an answer");
+    let plan = answer.plan().clone();
     let open = || Ok(merge(&requests));
     let mut replay = |memory_bytes| {
         let serve = ServeOptions { block_size: BlockSize::KIB_4, host: &host, threads: 2, memory_bytes };
@@ -147,7 +148,7 @@ fn a_plan_stays_where_its_replays_do_not_fit() {
     let reason = left_out.expect("too little memory for one").reason;
     assert!(reason.starts_with("the plan is not replayed with auto: that may take"), "{reason}");
     assert_eq!((replayed, one_level), (2, true));
-    assert_eq!(answer.plan, plan);
+    assert_eq!(answer.plan(), &plan);
 }
 
 /// Host memory costs much, so that one SSD level for its money is large: it alone does not fit.
@@ -165,8 +166,8 @@ fn one_level_alone_may_be_left_out() {
     let requests: Vec<Request> = part(0, used).chain(part(0, used)).chain(part(used, 2000 << 10)).collect();
     let (load, host) = (load_of(&requests), Host::find("nvme-hdd").expect("a host"));
     let levels = LevelBytes { dram_bytes: used * BLOCK_BYTES, ..LevelBytes::default() };
-    let mut answer = answer(&load, Means::Levels(levels), &options(Objective::Hits)).expect("an answer");
-    answer.wish = Wish::Etica;
+    let means = Means::Levels(levels);
+    let mut answer = answer(&load, means, Wish::Etica, &options(Objective::Hits)).expect("an answer");
     let serve =
         ServeOptions { block_size: BlockSize::KIB_4, host: &host, threads: 2, memory_bytes: 14 << 20 };
     let left_out = answer.replay(&load, &|| Ok(merge(&requests)), &serve, &|_| {}).expect("no failure");
@@ -188,7 +189,7 @@ fn sizes_that_are_too_large_for_the_exact_solver_are_named() {
     let exact = lode_plan::SizeOptions { solver: Solver::Exact, ..options(Objective::Hits) };
     let host = Host::find("default").expect("a host");
     let report = |options| {
-        let answer = answer(&load, Means::Levels(levels), options).expect("an answer");
+        let answer = answer(&load, Means::Levels(levels), Wish::Etica, options).expect("an answer");
         answer.report(&load, options, &host, String::new(), &merge(&requests), false).expect("a report")
     };
     let (all, some) = (report(&options(Objective::Hits)), report(&exact));
