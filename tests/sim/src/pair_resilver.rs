@@ -130,9 +130,7 @@ impl Resilvering {
                 self.step = Step::Draining(since);
                 return Came::Waits;
             }
-            Step::Next => {
-                self.step = self.resilver.next_part().map_or(Step::Flush, Step::Part);
-            }
+            Step::Next => self.step = self.resilver.next_part().map_or(Step::Flush, Step::Part),
             Step::Part(part) if !self.resilver.may_copy() => {
                 self.step = Step::Part(part);
                 return Came::Waits;
