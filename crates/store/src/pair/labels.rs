@@ -151,10 +151,11 @@ impl Pair {
         };
         // Those of one generation say the same, but for what went wrong on the way. Nobody has everything whom one of them says to lack it.
         let of_newest = || labels.iter().flatten().filter(|label| label.generation == newest.generation);
-        let in_sync = [0, 1].map(|member| {
-            let is_said = of_newest().all(|label| label.in_sync[member]);
-            is_said && !labels[member].as_ref().is_some_and(is_outdated)
-        });
+        let said_in_sync = [0, 1].map(|member| of_newest().all(|label| label.in_sync[member]));
+        let dropped_in =
+            [0, 1].map(|member| of_newest().map(|label| label.dropped_in[member]).max().unwrap_or(0));
+        let in_sync =
+            [0, 1].map(|member| said_in_sync[member] && !labels[member].as_ref().is_some_and(is_outdated));
         let has_everything = |&member: &usize| in_sync[member] && labels[member].is_some();
         let complete = (0..MEMBERS).filter(has_everything).count();
         if complete == 0 {
@@ -165,7 +166,7 @@ impl Pair {
             );
             return Err(wrong(context));
         }
-        let is_alone = complete == 1 && newest.in_sync == [true; MEMBERS];
+        let is_alone = complete == 1 && said_in_sync == [true; MEMBERS];
         // A label is remembered after it was written, and before anything is done on its strength.
         let is_remembered =
             known_generation.is_some_and(|known| known.saturating_add(1) >= newest.generation);
@@ -178,7 +179,7 @@ impl Pair {
             return Err(wrong(context));
         }
         let device_bytes = [0, 1].map(|member| labels[member].map_or(0, |label| label.device_bytes));
-        let PairLabel { pair: id, number, pairs, generation, pair_bytes, dropped_in, .. } = *newest;
+        let PairLabel { pair: id, number, pairs, generation, pair_bytes, .. } = *newest;
         let said = Pair {
             id,
             number,
@@ -186,10 +187,10 @@ impl Pair {
             generation,
             pair_bytes,
             device_bytes,
-            in_sync: newest.in_sync,
+            in_sync: said_in_sync,
             dropped_in,
         };
-        let is_missed = |&member: &usize| newest.in_sync[member] && !in_sync[member];
+        let is_missed = |&member: &usize| said_in_sync[member] && !in_sync[member];
         Ok((0..MEMBERS).filter(is_missed).fold(said, Pair::missing))
     }
 
