@@ -14,6 +14,8 @@ use crate::disk::SimDisk;
 const LABEL_STEPS: usize = 5;
 /// Writes and flushes of the labels of both members.
 const BOTH_LABELS_STEPS: usize = 4;
+/// Those of the label that is written first.
+const FIRST_LABEL_STEPS: usize = 2;
 
 /// How far a resilver is.
 #[derive(Debug, Default)]
@@ -56,7 +58,7 @@ pub(crate) enum Came {
     Begun,
     /// It is over, and this member is to be dropped: the one that cannot be written, or not be resilvered from the other one.
     Failed(usize),
-    /// These labels are to be written before it counts.
+    /// The other one has these labels of before it counts.
     IsToCount(Pair),
     /// It has everything, and is waited for from now on, as these labels are to say.
     Counts(Pair),
@@ -148,7 +150,6 @@ impl Resilvering {
                 let Ok(()) = disks[member].flush() else { return Came::Failed(member) };
                 let (before, counting) = labels.counting(member, disks[member].size_bytes(), epoch);
                 self.step = Step::Before(before, counting, 0);
-                return Came::IsToCount(before);
             }
             Step::Before(before, counting, done) => {
                 return self.label_before(disks, (before, counting), member, done);
@@ -176,15 +177,20 @@ impl Resilvering {
         member: usize,
         done: usize,
     ) -> Came {
-        if write_label(disks, &before, member, done).is_err() {
+        // The other one first, which has everything: it must not be older than what this one says.
+        if write_label(disks, &before, 1 - member, done).is_err() {
             return Came::Failed(member);
         }
-        if done < BOTH_LABELS_STEPS - 1 {
-            self.step = Step::Before(before, counting, done + 1);
-            return Came::On;
+        let is_over = done == BOTH_LABELS_STEPS - 1;
+        self.step = match is_over {
+            true => Step::Counted(None, counting, member),
+            false => Step::Before(before, counting, done + 1),
+        };
+        match done + 1 {
+            FIRST_LABEL_STEPS => Came::IsToCount(before),
+            _ if is_over => Came::Counts(counting),
+            _ => Came::On,
         }
-        self.step = Step::Counted(None, counting, member);
-        Came::Counts(counting)
     }
 
     /// One write or flush of the labels that say that the member counts.
@@ -216,9 +222,9 @@ impl Resilvering {
     }
 }
 
-/// One write or flush of the labels of both: first that of the member that is resilvered. Gives the one that fails.
-fn write_label(disks: [&mut SimDisk; MEMBERS], said: &Pair, member: usize, done: usize) -> Result<(), usize> {
-    let at = if done < BOTH_LABELS_STEPS / 2 { member } else { 1 - member };
+/// One write or flush of the labels of both, first that of this member. Gives the one that fails.
+fn write_label(disks: [&mut SimDisk; MEMBERS], said: &Pair, first: usize, done: usize) -> Result<(), usize> {
+    let at = if done < FIRST_LABEL_STEPS { first } else { 1 - first };
     let disk = &mut *disks[at];
     let taken = if done.is_multiple_of(2) { put_label(disk, &said.label(at)) } else { disk.flush() };
     taken.map_err(|_| at)

@@ -4,7 +4,7 @@
 use lode_format::Directory;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, flush, machine, pattern, read, write};
-use lode_sim::{Machine, OtherPair, SimDisk, SimPair, World};
+use lode_sim::{Access, Machine, OtherPair, SimDisk, SimPair, World};
 use lode_store::pair::MEMBERS;
 use lode_store::{DirectoryOutput, MembershipChange, Store, SyncDevice};
 
@@ -171,6 +171,7 @@ fn g9_an_ssd_that_was_resilvered_does_not_have_what_the_one_before_it_alone_had(
 /// power fails.
 #[test]
 fn g9_a_resilver_that_is_cut_short_leaves_no_copies_to_be_believed() {
+    let mut alone = 0;
     for (machine, pair, member) in members() {
         let mut world = filled(&machine);
         world.go_down(true);
@@ -195,14 +196,45 @@ fn g9_a_resilver_that_is_cut_short_leaves_no_copies_to_be_believed() {
         let what = format!("pair {pair}, member {member}");
         assert_eq!(resilvered(&world), 0, "{what}");
         let now = has(&world);
+        alone += usize::from(now[member] > before[member] && now[1 - member] < now[member]);
         world.go_down(true);
         world.restart(machine.clone()).unwrap();
         let (_, dropped, damaged) = look(&mut world);
         assert_eq!(damaged, 0, "{what}: {dropped}, {before:?}, {now:?}");
     }
+    assert!(alone > 0, "none of them had anything for itself alone");
 }
 
-/// A volume that comes after another one went is of the run that began before: an SSD that is dropped in it takes copies along.
+/// New devices fail at any moment of their resilver, one after the other. The SSD that has everything is believed all the same.
+#[test]
+fn g9_new_ssds_that_fail_do_not_make_the_other_one_seem_old() {
+    let machine = lru(0);
+    for (member, flushes) in (0..6).flat_map(|flushes| [(0, flushes), (1, flushes)]) {
+        let mut world = filled(&machine);
+        world.go_down(true);
+        replace(&mut world, 0, member);
+        world.restart(machine.clone()).unwrap();
+        for _ in 0..2 {
+            let pair = world.pair.as_mut().expect("a pair");
+            let disk = if member == 0 { &mut world.ssd } else { &mut pair.second };
+            disk.fail_nth = Some((Access::Flush, flushes));
+            world.replace_member();
+            (0..8).for_each(|_| {
+                world.settle();
+                world.tick();
+            });
+        }
+        // One more has just come when the power fails.
+        world.replace_member();
+        (0..3).for_each(|block| drop(read(&mut world, block * BLOCK, BLOCK)));
+        world.go_down(true);
+        world.restart(machine.clone()).unwrap();
+        let (_, _, damaged) = look(&mut world);
+        assert_eq!(damaged, 0, "member {member}, flush {flushes}");
+    }
+}
+
+/// A volume that comes after another one went is of the run that began before, as the SSD that is dropped in that.
 #[test]
 fn g9_a_volume_that_is_added_is_of_the_run_that_is_on() {
     let machine = lru(0);

@@ -454,9 +454,12 @@ pub fn add_member(
 /// # Errors
 /// As [`remove_member`] and [`add_member`].
 pub fn replace_member(config: &Config, path: &Path, by: &Path, force: bool) -> Result<PairView, ServerError> {
-    let (pairs, (number, _)) = find_without(config, path)?;
+    let (pairs, (number, member)) = find_without(config, path)?;
     let paths: Vec<_> = pairs.iter().map(|files| files.paths.clone()).collect();
     refuse_if_of_another(&paths, by, number).map_err(refused)?;
+    if member_at(&paths, by) == Ok((number, 1 - member)) {
+        return Err(refused(format!("{} is the other SSD of the pair; give another one", by.display())));
+    }
     let files = &pairs[number];
     // Before anything is taken out. It is opened again, once more of the pair is known.
     if files.files.iter().flatten().all(|file| file.path() != by) {

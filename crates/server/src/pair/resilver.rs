@@ -232,17 +232,22 @@ impl ServedPair {
         from: &mut MemberDevice,
         to: &mut MemberDevice,
     ) -> Result<Pair, String> {
+        let was = self.state().labels;
+        let (before, counting) = was.counting(member, to.size_bytes(), self.epoch);
+        // The other one first: it is who has everything, and must not be older than what this one says.
+        write_label(from, &before.label(1 - member))
+            .map_err(|error| format!("the other SSD does not take its label: {error}"))?;
         let mut state = self.state();
-        if !self.is_current(&state, one) {
+        if state.labels == was {
+            state.labels = before;
+        }
+        let is_current = self.is_current(&state, one);
+        drop(state);
+        self.remember(before.number, before.generation);
+        if !is_current {
             return Err(GIVEN_UP.to_owned());
         }
-        let (before, counting) = state.labels.counting(member, to.size_bytes(), self.epoch);
-        state.labels = before;
-        drop(state);
-        for (device, member) in [(to, member), (from, 1 - member)] {
-            write_label(device, &before.label(member)).map_err(|error| error.to_string())?;
-        }
-        self.remember(before.number, before.generation);
+        write_label(to, &before.label(member)).map_err(|error| error.to_string())?;
         Ok(counting)
     }
 

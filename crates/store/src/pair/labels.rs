@@ -232,6 +232,7 @@ impl Pair {
     #[must_use]
     pub fn counting(self, member: usize, device_bytes: u64, epoch: u64) -> (Pair, Pair) {
         let mut before = Pair { generation: self.generation + 1, ..self };
+        before.device_bytes[member] = device_bytes;
         if !planted("resilvered-member-counts-before-its-label") {
             before.dropped_in[member] = epoch;
         }
@@ -267,16 +268,15 @@ impl Pair {
         self
     }
 
-    /// The pair as a start that found these labels is to record it. A member whose label is not among them may have one that is a generation
-    /// later than all that are, so that the record skips past that, by an odd number: it must not be written over the latest copy of a label.
+    /// The pair as a start that found these labels is to record it. A member whose label is not among them, because it is missing or another
+    /// device is in its place, may have one that is a generation later than all that are, so that the record skips past that, by an odd
+    /// number: it must not be written over the latest copy of a label.
     #[must_use]
     pub(super) fn begun(mut self, labels: [Option<PairLabel>; MEMBERS]) -> Pair {
         const SKIPPED: u64 = 3;
-        let said = labels.iter().flatten().find(|label| label.generation == self.generation);
-        if labels.contains(&None) && !planted("missing-member-has-no-later-label") {
+        let is_alone = self.in_sync != [true; MEMBERS] || labels.contains(&None);
+        if is_alone && !planted("missing-member-has-no-later-label") {
             self.generation += SKIPPED;
-        } else if said.is_some_and(|said| said.in_sync != self.in_sync) {
-            self.generation += 1;
         }
         self
     }
@@ -441,6 +441,11 @@ mod tests {
         // Either of them may be missing.
         assert!(Pair::of([None, both[1]], Some(before.generation)).is_ok());
         let alone = Pair::of([both[0], None], Some(before.generation)).unwrap().begun([both[0], None]);
+        let back = Pair::of([Some(alone.label(0)), both[1]], Some(alone.generation)).unwrap();
+        assert_eq!(back.in_sync, [true, false], "what was written meanwhile it lacks");
+        // The one in whose place it came may be there instead.
+        let older = [both[0], Some(pair().label(1))];
+        let alone = Pair::of(older, Some(before.generation)).unwrap().begun(older);
         let back = Pair::of([Some(alone.label(0)), both[1]], Some(alone.generation)).unwrap();
         assert_eq!(back.in_sync, [true, false], "what was written meanwhile it lacks");
     }
