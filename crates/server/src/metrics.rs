@@ -478,6 +478,11 @@ fn device_families() -> Vec<Row> {
             Counter(|vm| vm.gauges.cleaned_blocks),
         ),
         (
+            "lode_dropped_clean_copies",
+            "Clean blocks that were looked for, and had gone with the SSD of a pair that alone had them",
+            Counter(|vm| vm.gauges.dropped_clean_copies),
+        ),
+        (
             "lode_scrubbed_blocks",
             "Blocks on the SSD that were compared with their checksums in the background",
             Counter(|vm| vm.gauges.scrubbed_blocks),

@@ -86,6 +86,7 @@ const OF_STATUS: &[(&str, &str)] = &[
     ("writeback/age_s", "lode_write_back_age_seconds"),
     ("writeback/idle_s", "lode_write_back_idle_seconds"),
     ("scrub_s", "lode_scrub_period_seconds"),
+    ("gauges/dropped_clean_copies", "lode_dropped_clean_copies_total"),
     ("gauges/scrubbed_blocks", "lode_scrubbed_blocks_total"),
     ("gauges/scrub_passes", "lode_scrub_passes_total"),
     ("block_bytes", "lode_block_bytes"),
