@@ -2,7 +2,7 @@
 //! but for the pages of metadata, which show whether they are whole.
 
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
-use lode_types::{BlockSize, MediaError, planted};
+use lode_types::{BlockSize, MediaError};
 
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
@@ -64,10 +64,7 @@ impl<D: SyncDevice> PairDevice<D> {
     pub fn begin(&mut self, labels: &[Option<PairLabel>; MEMBERS], epoch: u64) -> Result<(), StoreError> {
         (self.pair, self.epoch) = (self.pair.since(epoch), epoch + 1);
         self.pair = self.pair.begun(*labels);
-        let newest = self.pair.generation;
-        let is_older = |label: &Option<PairLabel>| label.is_none_or(|label| label.generation < newest);
-        let is_written = |member: usize| is_older(&labels[member]) || !planted("pair-label-believed");
-        for member in (0..MEMBERS).filter(|&member| is_written(member)) {
+        for member in 0..MEMBERS {
             if let Err(error) = self.write_label_of(member) {
                 match self.pair.in_sync[other(member)] {
                     true => self.record(self.pair.without(member, epoch))?,
