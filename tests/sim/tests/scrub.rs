@@ -1,6 +1,6 @@
 //! Guarantee 5 of `docs/design.md`: a scrub finds damage on the SSD that no guest has come across, and repairs what can be repaired.
 
-use lode_engine::GuestError;
+use lode_engine::{GuestError, GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, seeds, tica, write,
@@ -50,6 +50,27 @@ fn g5_a_scrub_makes_damaged_clean_blocks_again() {
     assert_eq!(damage(&mut world, 7), 1, "another copy was written to the SSD");
     assert_eq!(read(&mut world, 7 * BLOCK, BLOCK), Ok(pattern(7, BLOCK as usize)));
     assert_eq!(world.engine().alarms().damaged_clean, 2, "that one was read");
+}
+
+#[test]
+fn g5_a_read_makes_a_damaged_clean_block_again() {
+    let mut world = written(one_level("wt"));
+    assert_eq!(damage(&mut world, 7), 1);
+    assert_eq!(read(&mut world, 7 * BLOCK, BLOCK), Ok(pattern(7, BLOCK as usize)));
+    world.settle();
+    assert_eq!(damage(&mut world, 7), 1, "another copy was written to the SSD");
+    assert_eq!(read(&mut world, 7 * BLOCK, BLOCK), Ok(pattern(7, BLOCK as usize)));
+    let (alarms, gauges) = (world.engine().alarms(), world.engine().gauges());
+    assert_eq!((alarms.damaged_clean, alarms.damaged_dirty), (2, 0), "that one was read");
+    assert_eq!(gauges.quarantined, 2);
+    // A write that comes at once behind the read is what counts, and not the copy.
+    world.settle();
+    assert_eq!(damage(&mut world, 7), 1);
+    let op = GuestOp::Read { offset_bytes: 7 * BLOCK, length_bytes: BLOCK };
+    world.submit(GuestRequest { token: 7, op, now_ns: world.now_ns() });
+    write(&mut world, 7 * BLOCK, BLOCK, 99).unwrap();
+    world.settle();
+    assert_eq!(read(&mut world, 7 * BLOCK, BLOCK), Ok(pattern(99, BLOCK as usize)));
 }
 
 #[test]
