@@ -61,6 +61,12 @@ pub(crate) struct Find {
 }
 
 impl Want {
+    /// A write of these bytes, to every SSD of a pair.
+    pub(crate) fn write(device: DeviceId, offset_bytes: u64, data: Bytes, owner: Owner) -> Want {
+        let len = data.len();
+        Want { device, offset_bytes, len, data: Some(data), owner, find: None, one_copy: false }
+    }
+
     fn end(&self) -> u64 {
         self.offset_bytes + self.len as u64
     }

@@ -43,17 +43,8 @@ impl Engine {
 
     fn was_read_for_write_back(&mut self, at: JobBlockId, data: Option<Bytes>) {
         for (at, block, data) in self.disk.destage_mut().was_read(at, data) {
-            let (device, offset_bytes) = (DeviceId::Backing, self.config.block.start_of(block));
-            let owner = Owner::Destage(at);
-            self.io.want(Want {
-                device,
-                offset_bytes,
-                len: data.len(),
-                data: Some(data),
-                owner,
-                find: None,
-                one_copy: false,
-            });
+            let offset_bytes = self.config.block.start_of(block);
+            self.io.want(Want::write(DeviceId::Backing, offset_bytes, data, Owner::Destage(at)));
         }
     }
 

@@ -334,9 +334,8 @@ impl Engine {
         let store = self.levels.store().expect("a place is on an SSD");
         let crc = store.places().checksum(block, &data);
         let offset_bytes = store.offset(place);
-        let (device, len) = (DeviceId::Ssd, data.len());
         let one_copy = self.config.ssd_is_pair && (!is_dirty || planted("dirty-block-on-one-ssd"));
-        self.io.want(Want { device, offset_bytes, len, data: Some(data), owner, find: None, one_copy });
+        self.io.want(Want { one_copy, ..Want::write(DeviceId::Ssd, offset_bytes, data, owner) });
         crc
     }
 
@@ -345,16 +344,7 @@ impl Engine {
         let data = flight.take_bytes().expect("what is copied is there");
         let (place, crc, offset_bytes) = self.levels.take_mirror(block, &data);
         flight.writes_to(place, crc);
-        let (device, len, owner) = (DeviceId::ReadSsd, data.len(), Owner::Block(block));
-        self.io.want(Want {
-            device,
-            offset_bytes,
-            len,
-            data: Some(data),
-            owner,
-            find: None,
-            one_copy: false,
-        });
+        self.io.want(Want::write(DeviceId::ReadSsd, offset_bytes, data, Owner::Block(block)));
     }
 
     /// Whether a part of a block begins and ends between sectors; the volume's last one may be short.
@@ -379,16 +369,7 @@ impl Engine {
             self.list_for_reissue(block, &access.slice);
         }
         let offset_bytes = self.config.block.start_of(block) + u64::from(sectors.start);
-        let owner = Owner::DiskWrite(block);
-        self.io.want(Want {
-            device: DeviceId::Backing,
-            offset_bytes,
-            len: data.len(),
-            data: Some(data),
-            owner,
-            find: None,
-            one_copy: false,
-        });
+        self.io.want(Want::write(DeviceId::Backing, offset_bytes, data, Owner::DiskWrite(block)));
     }
 
     /// A command for the operation at the head of a block's queue has ended.

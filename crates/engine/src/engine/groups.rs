@@ -247,16 +247,7 @@ impl Engine {
                 (DeviceId::Backing, self.config.block.start_of(block), data)
             }
         };
-        let (len, owner) = (data.len(), Owner::Group(number));
-        self.io.want(Want {
-            device,
-            offset_bytes,
-            len,
-            data: Some(data),
-            owner,
-            find: None,
-            one_copy: false,
-        });
+        self.io.want(Want::write(device, offset_bytes, data, Owner::Group(number)));
     }
 
     /// A write of the group under way has ended.

@@ -59,15 +59,9 @@ impl Engine {
 fn carry_out(store: &mut VolumeStore, io: &mut Io) {
     while let Some(output) = store.next_output() {
         match output {
-            Output::Write { what, offset_bytes, buf } => io.want(Want {
-                device: DeviceId::Ssd,
-                offset_bytes,
-                len: buf.len(),
-                data: Some(buf.freeze()),
-                owner: Owner::Metadata(what),
-                find: None,
-                one_copy: false,
-            }),
+            Output::Write { what, offset_bytes, buf } => {
+                io.want(Want::write(DeviceId::Ssd, offset_bytes, buf.freeze(), Owner::Metadata(what)));
+            }
             Output::Flush { what } => {
                 io.command(DeviceId::Ssd, CommandKind::Flush, Owner::Metadata(what));
             }

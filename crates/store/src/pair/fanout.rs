@@ -332,10 +332,9 @@ impl Fanout {
             found.is_some_and(|bufs| (0..bufs.len()).all(|at| is_right(self.tag, &read.want, at, &bufs[at])))
         };
         // In the place of a block that only its home has, the other one has something else.
-        let is_elsewhere =
-            |member: usize| !(read.want.one_copy && read.asked[member] && health.in_sync[member]);
-        let needs_more = read.want.every_copy || !(0..MEMBERS).any(is_right);
-        let needs_more = needs_more && (0..MEMBERS).all(is_elsewhere);
+        let is_home_read = (0..MEMBERS).any(|member| read.asked[member] && health.in_sync[member]);
+        let may_be_elsewhere = !(read.want.one_copy && is_home_read);
+        let needs_more = may_be_elsewhere && (read.want.every_copy || !(0..MEMBERS).any(is_right));
         let unasked = members(health).find(|&member| !read.asked[member]);
         if let Some(member) = unasked.filter(|_| needs_more) {
             read.asked[member] = true;
