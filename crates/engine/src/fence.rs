@@ -1,19 +1,30 @@
-//! What the host must remember for the next start, after the SSD failed, before the engine goes on: one thing after the
-//! other, and again at the next tick where it could not be remembered. It must not know where.
+//! What the host must remember for starts to come after a device failed: one thing after the other, and again at the next
+//! tick where it could not be remembered. It must not know where.
 
-use lode_store::Distrust;
+/// What starts to come must know of a volume whose device failed ([`Engine::next_fence`](crate::Engine::next_fence)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// The SSD failed: the next start drops the volume's clean blocks, which may be older than the backing disk.
+    Clean,
+    /// The SSD failed, and the backing disk has everything: the next start drops all blocks of the volume.
+    All,
+    /// A flush of the backing disk failed. As long as the host is up, what is read of that disk may be lost when it goes
+    /// down, and so may be older than a clean block that was filled from it: every start drops clean blocks, the first one
+    /// after a reboot for the last time.
+    CleanUntilReboot,
+}
 
 /// What the host was asked to remember.
 #[derive(Debug, Default)]
-pub(crate) struct Fence {
-    under_way: Option<Distrust>,
+pub(crate) struct Fencing {
+    under_way: Option<Fence>,
     /// The last attempt failed; the next one waits for a tick.
     is_paused: bool,
 }
 
-impl Fence {
+impl Fencing {
     /// What is to be remembered now, of what is wanted; told once.
-    pub(crate) fn next(&mut self, wanted: Option<Distrust>) -> Option<Distrust> {
+    pub(crate) fn next(&mut self, wanted: Option<Fence>) -> Option<Fence> {
         if self.under_way.is_some() || self.is_paused {
             return None;
         }
@@ -22,7 +33,7 @@ impl Fence {
     }
 
     /// An attempt has ended. What is remembered now.
-    pub(crate) fn ended(&mut self, ok: bool) -> Option<Distrust> {
+    pub(crate) fn ended(&mut self, ok: bool) -> Option<Fence> {
         self.is_paused = !ok;
         self.under_way.take().filter(|_| ok)
     }
@@ -39,17 +50,17 @@ mod tests {
 
     #[test]
     fn one_attempt_at_a_time_and_again_after_a_tick() {
-        let mut fence = Fence::default();
-        assert_eq!(fence.next(None), None);
-        assert_eq!(fence.next(Some(Distrust::Clean)), Some(Distrust::Clean));
-        assert_eq!(fence.next(Some(Distrust::Clean)), None);
-        assert_eq!(fence.ended(false), None);
-        assert_eq!(fence.next(Some(Distrust::Clean)), None);
-        fence.resume();
-        assert_eq!(fence.next(Some(Distrust::Clean)), Some(Distrust::Clean));
-        assert_eq!(fence.ended(true), Some(Distrust::Clean));
-        assert_eq!(fence.next(Some(Distrust::All)), Some(Distrust::All));
+        let mut fencing = Fencing::default();
+        assert_eq!(fencing.next(None), None);
+        assert_eq!(fencing.next(Some(Fence::Clean)), Some(Fence::Clean));
+        assert_eq!(fencing.next(Some(Fence::Clean)), None);
+        assert_eq!(fencing.ended(false), None);
+        assert_eq!(fencing.next(Some(Fence::Clean)), None);
+        fencing.resume();
+        assert_eq!(fencing.next(Some(Fence::Clean)), Some(Fence::Clean));
+        assert_eq!(fencing.ended(true), Some(Fence::Clean));
+        assert_eq!(fencing.next(Some(Fence::All)), Some(Fence::All));
         // What ends without having begun changes nothing.
-        assert_eq!((fence.ended(true), fence.ended(true)), (Some(Distrust::All), None));
+        assert_eq!((fencing.ended(true), fencing.ended(true)), (Some(Fence::All), None));
     }
 }

@@ -1,11 +1,10 @@
 //! The health of a volume: what can still be promised after a device failed, and what is done about it. A table of its
 //! transitions is in `docs/design.md`. It must not know what failed devices held, or who waits.
 
-use lode_store::Distrust;
-
 use lode_types::planted;
 
 use crate::command::DeviceId;
+use crate::fence::Fence;
 
 /// What can be promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +18,8 @@ pub(crate) enum Health {
     BackingFailed {
         /// The SSD failed as well, before or after.
         ssd_too: bool,
+        /// Starts to come know of it.
+        is_fenced: bool,
     },
 }
 
@@ -42,7 +43,7 @@ impl Health {
     /// Whether a device failed in a way that ends durability.
     pub(crate) fn has_failed(self, device: DeviceId) -> bool {
         match (device, self) {
-            (DeviceId::Ssd, Health::SsdFailed(_) | Health::BackingFailed { ssd_too: true }) => true,
+            (DeviceId::Ssd, Health::SsdFailed(_) | Health::BackingFailed { ssd_too: true, .. }) => true,
             // The redo log is a part of what the backing disk promises.
             (DeviceId::Backing | DeviceId::Redo, Health::BackingFailed { .. }) => true,
             // What the read SSD holds is promised to nobody.
@@ -60,12 +61,15 @@ impl Health {
         self == Health::SsdFailed(Rescue::On)
     }
 
-    /// What the next start must be told before anything more is done, with so many dirty blocks left.
-    pub(crate) fn wants_fence(self, dirty_blocks: u32) -> Option<Distrust> {
+    /// What starts to come must be told, with so many dirty blocks left.
+    pub(crate) fn wants_fence(self, dirty_blocks: u32) -> Option<Fence> {
         match self {
-            Health::SsdFailed(Rescue::Wanted) if dirty_blocks > 0 => Some(Distrust::Clean),
+            Health::SsdFailed(Rescue::Wanted) if dirty_blocks > 0 => Some(Fence::Clean),
             Health::SsdFailed(Rescue::On) if dirty_blocks == 0 && !planted("rescued-copies-believed") => {
-                Some(Distrust::All)
+                Some(Fence::All)
+            }
+            Health::BackingFailed { is_fenced: false, .. } if !planted("failed-disk-believed") => {
+                Some(Fence::CleanUntilReboot)
             }
             _ => None,
         }
@@ -76,7 +80,7 @@ impl Health {
         *self = match *self {
             Health::Well if planted("rescue-without-fence") => Health::SsdFailed(Rescue::On),
             Health::Well => Health::SsdFailed(Rescue::Wanted),
-            Health::BackingFailed { .. } => Health::BackingFailed { ssd_too: true },
+            Health::BackingFailed { is_fenced, .. } => Health::BackingFailed { ssd_too: true, is_fenced },
             failed => failed,
         };
     }
@@ -84,14 +88,18 @@ impl Health {
     /// The backing disk failed.
     pub(crate) fn backing_failed(&mut self) {
         let ssd_too = self.has_failed(DeviceId::Ssd);
-        *self = Health::BackingFailed { ssd_too };
+        let is_fenced = matches!(self, Health::BackingFailed { is_fenced: true, .. });
+        *self = Health::BackingFailed { ssd_too, is_fenced };
     }
 
-    /// The next start will not believe this of the SSD.
-    pub(crate) fn fenced(&mut self, distrust: Distrust) {
-        *self = match (*self, distrust) {
-            (Health::SsdFailed(Rescue::Wanted), Distrust::Clean) => Health::SsdFailed(Rescue::On),
-            (Health::SsdFailed(Rescue::On), Distrust::All) => Health::SsdFailed(Rescue::Over),
+    /// Starts to come know this.
+    pub(crate) fn fenced(&mut self, fence: Fence) {
+        *self = match (*self, fence) {
+            (Health::SsdFailed(Rescue::Wanted), Fence::Clean) => Health::SsdFailed(Rescue::On),
+            (Health::SsdFailed(Rescue::On), Fence::All) => Health::SsdFailed(Rescue::Over),
+            (Health::BackingFailed { ssd_too, .. }, Fence::CleanUntilReboot) => {
+                Health::BackingFailed { ssd_too, is_fenced: true }
+            }
             (health, _) => health,
         };
     }
@@ -103,13 +111,15 @@ mod tests {
 
     type Transition = fn(&mut Health);
 
-    const ALL: [Health; 6] = [
+    const ALL: [Health; 8] = [
         Health::Well,
         Health::SsdFailed(Rescue::Wanted),
         Health::SsdFailed(Rescue::On),
         Health::SsdFailed(Rescue::Over),
-        Health::BackingFailed { ssd_too: false },
-        Health::BackingFailed { ssd_too: true },
+        Health::BackingFailed { ssd_too: false, is_fenced: false },
+        Health::BackingFailed { ssd_too: true, is_fenced: false },
+        Health::BackingFailed { ssd_too: false, is_fenced: true },
+        Health::BackingFailed { ssd_too: true, is_fenced: true },
     ];
 
     fn after(mut health: Health, transition: impl FnOnce(&mut Health)) -> Health {
@@ -119,33 +129,46 @@ mod tests {
 
     #[test]
     fn transitions_are_those_of_the_table() {
-        let [well, wanted, on, over, backing, both] = ALL;
-        let transitions: [(Transition, [Health; 6]); 4] = [
-            (Health::ssd_failed, [wanted, wanted, on, over, both, both]),
-            (Health::backing_failed, [backing, both, both, both, backing, both]),
-            (|health| health.fenced(Distrust::Clean), [well, on, on, over, backing, both]),
-            (|health| health.fenced(Distrust::All), [well, wanted, over, over, backing, both]),
+        let [well, wanted, on, over, backing, both, backing_told, both_told] = ALL;
+        let transitions: [(Transition, [Health; 8]); 5] = [
+            (Health::ssd_failed, [wanted, wanted, on, over, both, both, both_told, both_told]),
+            (Health::backing_failed, [backing, both, both, both, backing, both, backing_told, both_told]),
+            (
+                |health| health.fenced(Fence::Clean),
+                [well, on, on, over, backing, both, backing_told, both_told],
+            ),
+            (
+                |health| health.fenced(Fence::All),
+                [well, wanted, over, over, backing, both, backing_told, both_told],
+            ),
+            (
+                |health| health.fenced(Fence::CleanUntilReboot),
+                [well, wanted, on, over, backing_told, both_told, backing_told, both_told],
+            ),
         ];
         for (transition, expected) in transitions {
             assert_eq!(ALL.map(|health| after(health, transition)), expected);
         }
     }
 
-    /// Before the disk is written to, clean copies are not to be believed any more; when it has everything, nothing is.
+    /// Before the disk is written to without the SSD, clean copies are not to be believed any more; when it has everything,
+    /// nothing is. Whether a failed disk has anything to be written is no matter.
     #[test]
     fn the_next_start_is_told_before_anything_that_would_deceive_it() {
         let with = |dirty| ALL.map(|health| health.wants_fence(dirty));
-        assert_eq!(with(1), [None, Some(Distrust::Clean), None, None, None, None]);
-        assert_eq!(with(0), [None, None, Some(Distrust::All), None, None, None]);
+        let failed = Some(Fence::CleanUntilReboot);
+        assert_eq!(with(1), [None, Some(Fence::Clean), None, None, failed, failed, None, None]);
+        assert_eq!(with(0), [None, None, Some(Fence::All), None, failed, failed, None, None]);
     }
 
     #[test]
     fn nothing_that_failed_is_well_again_or_forgotten() {
-        let transitions: [Transition; 4] = [
+        let transitions: [Transition; 5] = [
             Health::ssd_failed,
             Health::backing_failed,
-            |health| health.fenced(Distrust::Clean),
-            |health| health.fenced(Distrust::All),
+            |health| health.fenced(Fence::Clean),
+            |health| health.fenced(Fence::All),
+            |health| health.fenced(Fence::CleanUntilReboot),
         ];
         for health in ALL {
             for transition in transitions {

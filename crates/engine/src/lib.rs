@@ -51,6 +51,7 @@ pub use background::WriteBackLimits;
 pub use broker::SpaceBroker;
 pub use config::EngineConfig;
 pub use engine::Engine;
+pub use fence::Fence;
 pub use gauges::{Alarms, Gauges, SsdWriteUse};
 pub use guest::{
     Answer, GuestError, GuestOp, GuestRequest, MAX_PIECE_BYTES, MAX_RANGE_BYTES, MAX_REQUEST_BYTES, Served,

@@ -8,6 +8,7 @@
 
 mod allocation;
 mod backing;
+mod boot;
 mod check;
 mod client;
 mod commands;

@@ -13,6 +13,7 @@ use lode_store::StoreView;
 use rustix::fs::OFlags;
 use tracing::warn;
 
+use crate::boot::{BOOT_ID, boot_text};
 use crate::config::{Config, ShmDir, Size};
 use crate::error::{ServerError, ServerErrorKind};
 
@@ -20,7 +21,6 @@ use crate::error::{ServerError, ServerErrorKind};
 const USUAL_FOLDER: &str = "/dev/shm";
 /// Most that is read of a file: what a lode with larger buffers may have left.
 const MOST_BYTES: u64 = 64 << 20;
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The records of one cache's volumes. See the module's documentation.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ impl Records {
     /// The records of this cache.
     pub(crate) fn of(config: &Config, cache: CacheId) -> Result<Records, ServerError> {
         let folder = shm_dir(config)?.map(|folder| folder.join(format!("lodestore-{cache}")));
-        let boot_text = fs::read_to_string(BOOT_ID).ok().map(|text| text.trim_end().to_owned());
+        let boot_text = boot_text();
         // It is written as a cache's identity is.
         let boot = boot_text.as_ref().and_then(|text| text.parse::<CacheId>().ok()).map(|id| BootId(id.0));
         if boot.is_none() && folder.is_some() {

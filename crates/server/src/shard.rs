@@ -472,16 +472,16 @@ impl Shard {
         }
     }
 
-    /// Has it remembered what a volume whose SSD failed wants remembered.
+    /// Has it remembered what a volume whose device failed wants remembered.
     fn put_up_fence(&mut self, at: usize) {
-        if let Some(Some((fence, distrust))) = self.guard(at, Volume::next_fence) {
-            self.fences.begin(at, fence, distrust, || self.driver.waker());
+        if let Some(Some((file, fence))) = self.guard(at, Volume::next_fence) {
+            self.fences.begin(at, file, fence, || self.driver.waker());
         }
     }
 
     fn read_fences(&mut self) {
-        while let Some(FenceEnd { volume, distrust, result }) = self.fences.next_ended() {
-            self.with_volume(volume, |volume| volume.fence_ended(distrust, &result));
+        while let Some(FenceEnd { volume, fence, result }) = self.fences.next_ended() {
+            self.with_volume(volume, |volume| volume.fence_ended(fence, &result));
         }
     }
 

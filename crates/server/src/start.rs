@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use crate::config::{Config, Size, VmConfig};
 use crate::division::{Divided, HostFrames, frames_of_host};
 use crate::error::{ServerError, ServerErrorKind};
-use crate::fence_file::FenceFile;
+use crate::fence_file::{FenceFile, Noted};
 use crate::files::{check_disk, check_files, open_backing};
 use crate::identity::LastEnd;
 use crate::live_scheme::LiveScheme;
@@ -79,7 +79,8 @@ pub(crate) struct Plan<'c> {
     /// Places of an extent there.
     extent_places: u32,
     fence: FenceFile,
-    distrusts: Option<Distrust>,
+    /// What is remembered of a device of it that failed.
+    noted: Option<Noted>,
     /// What its sidecar says.
     disk: Option<Checked>,
     redo: Option<OpenRedo>,
@@ -100,14 +101,22 @@ impl Plan<'_> {
         self.config.read_ssd_start_bytes = start_bytes;
     }
 
-    /// It has no volume on the SSD of which something would not be believed.
-    pub(crate) fn forget_fence(&mut self) -> Result<(), ServerError> {
-        self.distrusts.take().map_or(Ok(()), |_| self.fence.remove())
+    /// It has nothing on the SSD any more that would not be believed.
+    pub(crate) fn obey_fence(&mut self) -> Result<(), ServerError> {
+        self.noted.take().map_or(Ok(()), |noted| self.fence.obeyed(noted))
     }
 
     /// Why nothing that is clean on the SSD may be believed: somebody else wrote to the disk.
     fn drops_clean(&self) -> Option<&str> {
         self.disk.as_ref()?.drops_clean.as_deref()
+    }
+
+    /// What of it on the SSD is not to be believed.
+    fn distrusts(&self) -> Option<Distrust> {
+        self.noted
+            .as_ref()
+            .map(|noted| noted.distrust)
+            .or_else(|| self.drops_clean().map(|_| Distrust::Clean))
     }
 
     /// Its disk was looked at.
@@ -129,7 +138,7 @@ impl Plan<'_> {
             let label = redo::label(volume, &self.config, &ordered);
             found.is_some_and(|(_, _, log)| log.label == label)
         };
-        let loses_all = self.distrusts == Some(Distrust::All);
+        let loses_all = self.distrusts() == Some(Distrust::All);
         let dirty = match before {
             Some(volume) if !loses_all && !is_known(volume) => count().map_err(|why| {
                 ServerError::new(ServerErrorKind::Store, format!("VM {}: {why}", self.vm.name))
@@ -238,7 +247,7 @@ impl Plan<'_> {
             places,
             spare_places,
             read_only: self.vm.read_only,
-            distrusts: self.distrusts.or_else(|| self.drops_clean().map(|_| Distrust::Clean)),
+            distrusts: self.distrusts(),
         }
     }
 }
@@ -472,7 +481,7 @@ pub(crate) fn plan_vm<'c>(
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
         .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
         .with_read_only(vm.read_only);
-    let distrusts = fence.distrust()?;
+    let noted = fence.noted()?;
     let (has_space, is_divided) = (config.share.ssd_blocks > 0, host.host.mode.measures());
     Ok(Plan {
         vm,
@@ -483,7 +492,7 @@ pub(crate) fn plan_vm<'c>(
         has_space,
         extent_places: 1,
         fence,
-        distrusts,
+        noted,
         disk: None,
         redo: None,
     })
@@ -535,14 +544,9 @@ fn prepare_vm(
     if let Some(why) = plan.drops_clean() {
         warn!("VM {name}: {why}. The clean blocks that the cache held of it were dropped");
     }
-    if let Some(distrust) = plan.distrusts
-        && attached.is_some()
-    {
-        let what = if distrust == Distrust::All { "blocks" } else { "clean blocks" };
-        warn!(
-            "VM {name}: the cache SSD failed when it was last served, so that its {what} on it were dropped"
-        );
-        plan.fence.remove()?;
+    if attached.is_some() {
+        plan.noted.iter().for_each(|noted| warn!("VM {name}: {}", noted.reason()));
+        plan.obey_fence()?;
     }
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
     let unreadable = attached.as_ref().map_or(0, |attached| attached.unreadable_blocks);

@@ -127,13 +127,12 @@ impl Guest {
         while self.go_on(plan, world, rng, &mut run)? {}
         let crash = plan.crash.pick(rng);
         self.end(plan, world, crash)?;
-        let disk_failed = world.backing.has_dropped();
         // What was stopped in order is durable, unless a device failed.
         let is_durable = crash == Crash::Stop && !world.engine().alarms().failed;
         world.ssd.counts_as_durable = is_durable;
         let failed_starts = rng.below(u64::from(plan.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, rng);
-        self.crash(world, crash, disk_failed || then_power);
+        self.crash(world, crash, then_power);
         self.check_order(world, None).map_err(|error| format!("after {crash:?}: {error}"))?;
         self.lose_ssd(plan, world, rng, then_power)?;
         // Where the power fails later, the copy that does not rot may be volatile still.
@@ -310,7 +309,7 @@ impl Guest {
         (self.nothing_dirty, self.is_rescued) = (false, false);
         match crash {
             Crash::Power => self.model.crash(),
-            _ if may_lose => self.model.crash(),
+            _ if may_lose || world.backing.has_dropped() => self.model.crash(),
             _ => self.model.killed(),
         }
         world.go_down(crash == Crash::Power);
@@ -560,7 +559,10 @@ impl Guest {
         }
         event.result.map_err(|error| format!("a read after a crash failed: {error:?}"))?;
         for (sector, bytes) in sectors.zip(in_sectors(&event)) {
-            self.model.settle(sector, bytes)?;
+            match world.backing.has_dropped() {
+                true => self.model.settle_until_reboot(sector, bytes)?,
+                false => self.model.settle(sector, bytes)?,
+            }
             self.found(sector, bytes);
             self.tally.sectors_checked += 1;
         }

@@ -32,6 +32,8 @@ pub struct Version {
 }
 
 const NEVER: u64 = u64::MAX;
+/// Stands for a step after all that a flush covers: the content is there, and may be lost when the host goes down.
+const UNTIL_REBOOT: u64 = NEVER - 1;
 
 /// Bits of a write's id that tell it from the others of its volume; those above them say which volume's it is.
 const BITS_IN_VOLUME: u32 = 28;
@@ -301,6 +303,20 @@ impl Model {
         let (write, change) = Model::named(bytes);
         versions.clear();
         versions.push(Version { write, change, acknowledged: 0 });
+        Ok(())
+    }
+
+    /// As [`Model::settle`], of a disk of which a flush has failed: it stays until the host goes down, and is one of those that
+    /// may be there then.
+    pub(crate) fn settle_until_reboot(&mut self, sector: usize, bytes: &[u8]) -> Result<(), String> {
+        self.may_hold(sector, bytes)?;
+        let versions = &mut self.sectors[sector];
+        if versions.len() > 1 {
+            let (write, change) = Model::named(bytes);
+            versions.retain(|version| (version.write, version.change) != (write, change));
+            versions.iter_mut().for_each(|version| version.acknowledged = NEVER);
+            versions.push(Version { write, change, acknowledged: UNTIL_REBOOT });
+        }
         Ok(())
     }
 

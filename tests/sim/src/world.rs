@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Answer, EndedFlush, Engine, FlushTicket, GuestRequest, Worth, WriteBackLimits};
+use lode_engine::{Answer, EndedFlush, Engine, Fence, FlushTicket, GuestRequest, Worth, WriteBackLimits};
 use lode_policy::{Quota, Settings, Sizer, Tenant};
 use lode_store::pair::{ArrayCommands, Stripes};
 use lode_store::{Distrust, Store, StoreError, SyncDevice};
@@ -68,10 +68,14 @@ pub struct World {
     pub(crate) space: Option<HostSpace>,
     pub(crate) number: usize,
     memory: HostMemory,
-    /// The SSD failed, and the next start is not to believe this of it. Outlives everything.
+    /// A device failed, and the next start is not to believe this of the SSD. Outlives everything.
     fenced: Option<Distrust>,
+    /// Nor are those that come after it, until the power was cut.
+    fenced_until_reboot: bool,
     /// What it is being told to remember.
-    fencing: Option<Distrust>,
+    fencing: Option<Fence>,
+    /// A flush of the backing disk failed in this run, and that is not remembered yet.
+    disk_failure_untold: bool,
     engine: Engine,
     /// Divides the levels of the engine's own share: it is the only VM here.
     sizer: Sizer,
@@ -149,7 +153,9 @@ impl World {
             array: ArrayCommands::new(Stripes::one(0).into()),
             read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
             fenced: None,
+            fenced_until_reboot: false,
             fencing: None,
+            disk_failure_untold: false,
             backing: SimDisk::new(machine.config.volume_bytes),
             redo: SimDisk::new(0),
             ticks: 0,
@@ -466,7 +472,7 @@ impl World {
             }
         }
         (self.faults, self.ssd_died, self.power_fails_at) = (Faults::default(), false, None);
-        self.fence_may_be_there();
+        let is_forgotten = self.fence_goes_down(power_cut);
         for (first, pair) in each_of(&mut self.ssd, self.pair.as_deref_mut(), &mut self.other_pairs) {
             pair.go_down(first, power_cut, &mut self.rng);
         }
@@ -478,7 +484,9 @@ impl World {
             self.redo.power_cut(&mut self.rng);
             self.memory.power_cut(&mut self.rng);
         }
-        self.backing.decide_dropped(&mut self.rng);
+        if is_forgotten {
+            self.backing.decide_dropped(&mut self.rng);
+        }
         self.redo.decide_dropped(&mut self.rng);
     }
 

@@ -7,13 +7,17 @@
 //! durably, and only then the disk is touched. Its dirty copies are no older than what was acknowledged as durable,
 //! because nothing was after the failure, and until everything is on the disk they may be all that a power cut
 //! leaves. When everything is there, they are out of date too, and that is remembered as well.
+//!
+//! When a flush of the backing disk fails, what it should have covered can be read until the host goes down, also by later
+//! runs, and no later flush makes it durable. A clean block that is filled from it would be newer than the disk then, so
+//! that none is believed by the first start after that, nor by those before.
 
-use lode_store::Distrust;
 use lode_types::planted;
 
 use super::Engine;
 use super::carry::AtHand;
 use crate::command::DeviceId;
+use crate::fence::Fence;
 use crate::flight::Input;
 
 impl Engine {
@@ -79,23 +83,24 @@ impl Engine {
         self.carry_out_range(self.disk.range_never_durable());
     }
 
-    /// After the SSD failed: what the host must remember durably for the next start ([`lode_store::VolumeSpec`]) before the
-    /// engine goes on, if it is to be written now. Its end is told to [`Engine::fence_ended`]; meanwhile guests are served.
-    pub fn next_fence(&mut self) -> Option<Distrust> {
+    /// After a device failed: what the host must remember durably for starts to come, if it is to be written now. Before that
+    /// nothing that an SSD held is brought to the backing disk without it. Its end is told to [`Engine::fence_ended`]; meanwhile
+    /// guests are served.
+    pub fn next_fence(&mut self) -> Option<Fence> {
         let wanted = self.wants_fence();
-        self.fence.next(wanted)
+        self.fencing.next(wanted)
     }
 
     /// What [`Engine::next_fence`] asked for is remembered, or could not be: then it is asked for again after the next tick.
     pub fn fence_ended(&mut self, ok: bool) {
-        let Some(distrust) = self.fence.ended(ok) else { return };
-        self.health.fenced(distrust);
+        let Some(fence) = self.fencing.ended(ok) else { return };
+        self.health.fenced(fence);
         if self.health.is_rescue_on() {
             self.drain_up_to(u64::MAX);
         }
     }
 
-    fn wants_fence(&self) -> Option<Distrust> {
+    fn wants_fence(&self) -> Option<Fence> {
         self.health.wants_fence(self.levels.dirty_blocks())
     }
 
@@ -105,7 +110,8 @@ impl Engine {
         // A group is written as a whole, or not at all.
         let is_stuck = self.ordered.is_some() && self.flights.lost() > 0;
         let is_left = || !is_stuck && self.levels.dirty_blocks() > self.flights.lost() as u32;
-        self.wants_fence().is_some() || (self.health.is_rescue_on() && is_left())
+        let waits_for_fence = || !self.has_failed(DeviceId::Backing) && self.wants_fence().is_some();
+        waits_for_fence() || (self.health.is_rescue_on() && is_left())
     }
 
     /// Goes on with what was left.

@@ -36,7 +36,7 @@ use crate::copies::Copies;
 use crate::disk::Disk;
 use crate::drain::Drain;
 use crate::dram::Dram;
-use crate::fence::Fence;
+use crate::fence::Fencing;
 use crate::flight::{BlockOp, Input, Stage};
 use crate::flights::Flights;
 use crate::front::{Front, PREFETCHED};
@@ -60,7 +60,7 @@ use crate::written::Written;
 pub struct Engine {
     config: EngineConfig,
     health: Health,
-    fence: Fence,
+    fencing: Fencing,
     /// Writes go past the SSD, so that nothing becomes dirty.
     writes_around: bool,
     /// What guests ask, and the scheme that decides.
@@ -115,7 +115,7 @@ impl Engine {
         let mut front = build_front(settings, &config, &levels);
         let mut engine = Engine {
             health: Health::default(),
-            fence: Fence::default(),
+            fencing: Fencing::default(),
             writes_around: false,
             reissues: front.reissuing().is_some().then(Reissues::default),
             front,
@@ -279,7 +279,7 @@ impl Engine {
             store.places_mut().mark();
         }
         self.scrub.tick(self.levels.ssd_slots());
-        self.fence.resume();
+        self.fencing.resume();
         self.resume_rescue();
         self.disk.want_flush();
         self.run();

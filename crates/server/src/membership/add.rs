@@ -141,7 +141,7 @@ impl AddVm {
         give_up: &AtomicBool,
     ) -> Result<AddedVm, String> {
         let state = StateFile::of(&self.config);
-        plan.apply_redo().and_then(|()| plan.forget_fence()).map_err(|error| error.to_string())?;
+        plan.apply_redo().and_then(|()| plan.obey_fence()).map_err(|error| error.to_string())?;
         let attached = match self.reach.ssd_blocks {
             0 => None,
             _ => Some(self.new_volume(parts, vm, &plan.config, &state, give_up)?),

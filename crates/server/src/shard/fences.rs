@@ -1,27 +1,27 @@
-//! Where a shard has it remembered what is not to be believed of an SSD that failed: on a thread of its own, one after the other,
-//! because a failed SSD concerns all of its volumes at once. It must not know volumes.
+//! Where a shard has it remembered what is not to be believed of a volume whose device failed: on a thread of its own, one after the
+//! other, because a failed device concerns all of its volumes at once. It must not know volumes.
 
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, Sender};
 
+use lode_engine::Fence;
 use lode_media::Waker;
-use lode_store::Distrust;
 
 use crate::fence_file::FenceFile;
 
 /// Something to be remembered of a volume.
 struct Job {
     volume: usize,
-    fence: FenceFile,
-    distrust: Distrust,
+    file: FenceFile,
+    fence: Fence,
 }
 
 /// How an attempt to remember something of a volume ended.
 pub(super) struct FenceEnd {
     pub volume: usize,
-    pub distrust: Distrust,
+    pub fence: Fence,
     pub result: io::Result<()>,
 }
 
@@ -41,15 +41,9 @@ impl Fences {
     }
 
     /// Begins an attempt. `wake` is told when one has ended.
-    pub(super) fn begin(
-        &mut self,
-        volume: usize,
-        fence: FenceFile,
-        distrust: Distrust,
-        wake: impl Fn() -> Waker,
-    ) {
+    pub(super) fn begin(&mut self, volume: usize, file: FenceFile, fence: Fence, wake: impl Fn() -> Waker) {
         self.under_way += 1;
-        let job = Job { volume, fence, distrust };
+        let job = Job { volume, file, fence };
         let result = match self.thread(wake) {
             // It ends with its sender.
             Ok(jobs) => jobs.send(job).map_err(|_| io::Error::other("the thread that writes it has ended")),
@@ -57,7 +51,7 @@ impl Fences {
         };
         if let Err(error) = result {
             self.thread = None;
-            self.refused.push_back(FenceEnd { volume, distrust, result: Err(error) });
+            self.refused.push_back(FenceEnd { volume, fence, result: Err(error) });
         }
     }
 
@@ -67,14 +61,13 @@ impl Fences {
             let (ended, ends) = mpsc::channel();
             let waker = wake();
             let work = move || {
-                for Job { volume, fence, distrust } in todo {
+                for Job { volume, file, fence } in todo {
                     // Every attempt has an end, which a stop waits for.
-                    let result =
-                        catch_unwind(AssertUnwindSafe(|| fence.write(distrust))).unwrap_or_else(|_| {
-                            Err(io::Error::other("a defect of the program, which the log tells of"))
-                        });
+                    let result = catch_unwind(AssertUnwindSafe(|| file.add(fence))).unwrap_or_else(|_| {
+                        Err(io::Error::other("a defect of the program, which the log tells of"))
+                    });
                     // A shard that has ended needs no answer.
-                    let _ = ended.send(FenceEnd { volume, distrust, result });
+                    let _ = ended.send(FenceEnd { volume, fence, result });
                     waker.wake();
                 }
             };

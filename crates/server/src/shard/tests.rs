@@ -347,7 +347,7 @@ fn one_thread_remembers_what_is_not_to_be_believed() {
         tasks.filter_map(|task| name(task.ok()?)).filter(|name| name.trim() == "fence").count()
     };
     for volume in 0..50 {
-        fences.begin(volume, fence(volume), lode_store::Distrust::Clean, || shard.driver.waker());
+        fences.begin(volume, fence(volume), lode_engine::Fence::Clean, || shard.driver.waker());
         most_threads = most_threads.max(threads());
     }
     let deadline = Instant::now() + PATIENCE;
@@ -363,7 +363,10 @@ fn one_thread_remembers_what_is_not_to_be_believed() {
     assert_eq!(ended, (0..50).collect::<Vec<_>>());
     assert!(most_threads <= 1, "{most_threads} threads");
     for volume in 0..50 {
-        assert_eq!(fence(volume).distrust().unwrap(), Some(lode_store::Distrust::Clean));
+        assert_eq!(
+            fence(volume).noted().unwrap().map(|noted| noted.distrust),
+            Some(lode_store::Distrust::Clean)
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! A volume that a device failed, or a defect of the program.
 
+use lode_engine::Fence;
 use lode_media::Done;
-use lode_store::Distrust;
 
 use super::Volume;
 use super::devices::{OF_MEMBER, VolumeSsd};
@@ -53,23 +53,30 @@ impl Volume {
         }
     }
 
-    /// After the SSD failed: what is to be remembered for the next start, and where, so that the engine can go on. It takes a
-    /// flush of a file system, which is not for this thread; [`Volume::fence_ended`] is told the end.
-    pub(crate) fn next_fence(&mut self) -> Option<(FenceFile, Distrust)> {
-        let distrust = self.engine.next_fence()?;
-        Some((self.fence.clone(), distrust))
+    /// After a device failed: what is to be remembered for starts to come, and where. It takes a flush of a file system, which is not for this thread; [`Volume::fence_ended`] is told the end.
+    pub(crate) fn next_fence(&mut self) -> Option<(FenceFile, Fence)> {
+        let fence = self.engine.next_fence()?;
+        Some((self.fence.clone(), fence))
     }
 
     /// What was to be remembered is, or could not be.
-    pub(crate) fn fence_ended(&mut self, distrust: Distrust, result: &std::io::Result<()>) {
+    pub(crate) fn fence_ended(&mut self, fence: Fence, result: &std::io::Result<()>) {
         let (name, path) = (self.export.name(), self.fence.path().display());
-        match (result, distrust) {
-            (Ok(()), Distrust::Clean) => tracing::warn!(
+        match (result, fence) {
+            (Ok(()), Fence::Clean) => tracing::warn!(
                 "VM {name}: what the cache SSD held is written to the backing disk now, from wherever it can be read; \
                  {path} keeps the next start from believing the SSD's clean blocks"
             ),
-            (Ok(()), Distrust::All) => tracing::warn!(
+            (Ok(()), Fence::All) => tracing::warn!(
                 "VM {name}: the backing disk has everything now; {path} keeps the next start from believing the SSD"
+            ),
+            (Ok(()), Fence::CleanUntilReboot) => tracing::warn!(
+                "VM {name}: what the failed flush of the backing disk should have covered may be lost when this host goes down; \
+                 {path} keeps starts up to the first one after a reboot from believing the SSD's clean blocks"
+            ),
+            (Err(error), Fence::CleanUntilReboot) => tracing::error!(
+                "VM {name}: cannot write {path}: {error}. Before it is written a restart may put blocks into the cache that a \
+                 power failure takes from the backing disk; free space in `state_dir`"
             ),
             (Err(error), _) => tracing::error!(
                 "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the cache \

@@ -75,7 +75,7 @@ impl Guest {
         if self.history.is_none() || !rng.chance(plan.ssd_losses) {
             return Ok(());
         }
-        if then_power {
+        if then_power || world.backing.has_dropped() {
             world.backing.power_cut(rng);
             world.redo.power_cut(rng);
             self.check_order(world, None).map_err(|error| format!("the power fails as well: {error}"))?;

@@ -1,8 +1,9 @@
 //! What devices make of a world's commands: they carry them out, or fail, and guarantee 4 is looked at on the way.
 
+use lode_engine::Fence;
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_policy::SchemeInfo;
-use lode_store::SyncDevice;
+use lode_store::{Distrust, SyncDevice};
 use lode_types::{Bufs, Level};
 
 use super::{Held, Pending, World, is_metadata};
@@ -305,27 +306,48 @@ impl World {
         }
     }
 
-    /// Remembers for an engine whose SSD failed what it asks for, by chance later than sooner, or not.
+    /// Remembers for an engine whose device failed what it asks for, by chance later than sooner, or not.
     pub(super) fn fence(&mut self) {
         const CHANCE_TO_END: u64 = 25;
         const CHANCE_TO_FAIL: u64 = 10;
         self.fencing = self.fencing.or_else(|| self.engine.next_fence());
-        if self.fencing.is_some() && self.rng.chance(CHANCE_TO_END) {
+        let Some(fence) = self.fencing else { return };
+        self.disk_failure_untold |= fence == Fence::CleanUntilReboot;
+        if self.rng.chance(CHANCE_TO_END) {
             let fails = self.rng.chance(CHANCE_TO_FAIL);
             match fails {
                 true => self.fence_may_be_there(),
-                false => self.fenced = self.fencing.take(),
+                false => self.remember(fence),
             }
+            self.fencing = None;
             self.engine.fence_ended(!fails);
         }
     }
 
     /// What the host was being told to remember when that failed, or the host did, it may remember all the same.
-    pub(super) fn fence_may_be_there(&mut self) {
-        if let Some(distrust) = self.fencing.take()
+    fn fence_may_be_there(&mut self) {
+        if let Some(fence) = self.fencing.take()
             && self.rng.chance(50)
         {
-            self.fenced = Some(distrust);
+            self.remember(fence);
         }
+    }
+
+    fn remember(&mut self, fence: Fence) {
+        let is_all = fence == Fence::All || self.fenced == Some(Distrust::All);
+        self.fenced = Some(if is_all { Distrust::All } else { Distrust::Clean });
+        if fence == Fence::CleanUntilReboot {
+            (self.fenced_until_reboot, self.disk_failure_untold) = (true, false);
+        }
+    }
+
+    /// The run is over. Whether a flush of the backing disk failed in it and nobody remembers: the daemon was killed in the
+    /// moment between. Nothing helps against that (`docs/design.md`), so that it is not looked for.
+    pub(super) fn fence_goes_down(&mut self, power_cut: bool) -> bool {
+        self.notice_failures();
+        self.disk_failure_untold |= self.engine.next_fence() == Some(Fence::CleanUntilReboot);
+        self.fence_may_be_there();
+        self.fenced_until_reboot &= !power_cut;
+        std::mem::take(&mut self.disk_failure_untold)
     }
 }

@@ -52,9 +52,9 @@ impl World {
         self.memory.offer(view, volume);
     }
 
-    /// What the host remembers of an SSD that failed.
-    pub(crate) fn remember_fence(&mut self, fence: Option<Distrust>) {
-        self.fenced = fence;
+    /// What the host remembers of a device that failed.
+    pub(crate) fn remember_fence(&mut self, distrust: Option<Distrust>) {
+        self.fenced = distrust;
     }
 
     /// What the volume asks of the cache SSD after what happened to it.
@@ -87,7 +87,7 @@ impl World {
         }
         self.engine = Engine::new(config, &self.machine.settings, attached);
         self.ticks = 0;
-        self.fenced = None;
+        self.fenced = self.fenced_until_reboot.then_some(Distrust::Clean);
         self.bad_places.clear();
         self.sizer = World::sizer(&self.machine);
         let needed = self.machine.config.read_ssd_bytes();
