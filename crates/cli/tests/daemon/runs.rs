@@ -337,3 +337,40 @@ fn a_folder_without_room_loses_nothing() {
         daemon.stop();
     }
 }
+
+/// Guarantees 1 and 2: what is clean on the SSD is not believed from a failed flush of the disk up to the first start after a
+/// reboot. That a failed flush has this remembered, and that it is enough, is shown by `failed_disk.rs` of `tests/sim/tests`.
+#[test]
+fn g1_clean_blocks_are_dropped_until_a_reboot_after_a_flush_of_the_disk_failed() {
+    let site = Site::new();
+    let note = site.path("state/test.vm2.failed");
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let note_of = |boot: &str| fs::write(&note, format!("clean\ndisk failed in boot {boot}\n")).unwrap();
+    let cached = |daemon: &Daemon| daemon.status_at_rest("vm2")["vms"][1]["gauges"]["ssd_blocks"].clone();
+    let fill_and_stop = |daemon: Daemon| {
+        let mut client = daemon.client("vm2");
+        for block in 0..16 {
+            client.read(block * 4096, 4096);
+        }
+        drop(client);
+        assert!(cached(&daemon).as_u64() >= Some(16));
+        daemon.stop();
+    };
+    fill_and_stop(site.serve_up());
+    note_of(boot.trim_end());
+    for _ in 0..2 {
+        let daemon = site.serve_up();
+        assert_eq!(cached(&daemon), 0);
+        assert!(site.log().contains("VM vm2: a flush of its backing disk has failed"), "{}", site.log());
+        fill_and_stop(daemon);
+        assert!(note.exists(), "the host is still up");
+    }
+    note_of("another");
+    let daemon = site.serve_up();
+    assert_eq!(cached(&daemon), 0);
+    assert!(!note.exists(), "the host was down since");
+    fill_and_stop(daemon);
+    let daemon = site.serve_up();
+    assert!(cached(&daemon).as_u64() >= Some(16));
+    daemon.stop();
+}
