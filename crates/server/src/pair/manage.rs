@@ -197,7 +197,9 @@ pub(crate) fn remove_served(pairs: &ServedPairs, path: &Path) -> Result<(), Fail
     let file = pair.file(member);
     pair.take_out(member);
     if let Some(file) = file.filter(|_| is_resilvered) {
-        // The next start does not go on with it. What fails of this is as well: it cannot be read then.
+        // The next start does not go on with it. What fails of this is as well: it cannot be read then. Who resilvered it writes no
+        // label after this.
+        let _turn = pair.label_turn(member);
         let _ = erase_label(&mut MemberDevice::new(file, pair.limit()));
     }
     let deadline = Instant::now() + RECORD_LIMIT;

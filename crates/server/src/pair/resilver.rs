@@ -215,13 +215,13 @@ impl ServedPair {
         self.tell_all();
         let have_followed = self.wait_until(|followers| followers.have_adopted(version));
         // Otherwise the labels go on saying that it lacks something; or one was dropped again, and a later label says so.
-        let is_current = have_followed && self.state().labels == labels;
-        let written = if is_current { self.write_both_labels(labels, member, from, to) } else { Ok(()) };
+        let written =
+            if have_followed { self.write_both_labels(labels, member, from, to) } else { Ok(false) };
         let mut state = self.state();
         if state.resilver == number {
             state.counts = None;
         }
-        written.map(|()| is_current)
+        written
     }
 
     /// From when it counts it alone has some clean blocks, and labels say so only later: until then they say that these go with it. Gives
@@ -235,36 +235,48 @@ impl ServedPair {
         let was = self.state().labels;
         let (before, counting) = was.counting(member, to.size_bytes(), self.epoch);
         // The other one first: it is who has everything, and must not be older than what this one says.
+        let turn = self.label_turn(1 - member);
         write_label(from, &before.label(1 - member))
             .map_err(|error| format!("the other SSD does not take its label: {error}"))?;
+        drop(turn);
         let mut state = self.state();
         if state.labels == was {
             state.labels = before;
         }
-        let is_current = self.is_current(&state, one);
         drop(state);
         self.remember(before.number, before.generation);
-        if !is_current {
+        let _turn = self.label_turn(member);
+        // Otherwise it may be somebody else's by now.
+        if !self.is_current(&self.state(), one) {
             return Err(GIVEN_UP.to_owned());
         }
         write_label(to, &before.label(member)).map_err(|error| error.to_string())?;
         Ok(counting)
     }
 
-    /// The label of the one that counts now, and that of the other one.
+    /// The label of the one that counts now, and that of the other one. Whether they were written: not, where a later one says otherwise.
     fn write_both_labels(
         self: &Arc<Self>,
         labels: Pair,
         member: usize,
         from: &mut MemberDevice,
         to: &mut MemberDevice,
-    ) -> Result<(), String> {
-        write_label(to, &labels.label(member)).map_err(|error| error.to_string())?;
-        if let Err(error) = write_label(from, &labels.label(1 - member)) {
-            self.drop_member(1 - member, &error.to_string());
+    ) -> Result<bool, String> {
+        for (at, device) in [(member, to), (1 - member, from)] {
+            let turn = self.label_turn(at);
+            if self.state().labels != labels {
+                return Ok(false);
+            }
+            let written = write_label(device, &labels.label(at));
+            drop(turn);
+            match written {
+                Err(error) if at == member => return Err(error.to_string()),
+                Err(error) => self.drop_member(at, &error.to_string()),
+                Ok(()) => {}
+            }
         }
         self.remember(labels.number, labels.generation);
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -67,6 +67,8 @@ pub(crate) struct ServedPair {
     health: AtomicU64,
     state: Mutex<State>,
     followers: Mutex<Followers>,
+    /// See [`ServedPair::label_turn`].
+    label_turns: [Mutex<()>; MEMBERS],
     /// The thread that writes the directory has something under way.
     directory: Mutex<()>,
     resilver: Mutex<Resilver>,
@@ -147,6 +149,7 @@ impl ServedPair {
                 is_recording: false,
             }),
             followers: Mutex::default(),
+            label_turns: Default::default(),
             directory: Mutex::default(),
             resilver: Mutex::default(),
             resilver_changed: Condvar::new(),
@@ -233,6 +236,12 @@ impl ServedPair {
 
     pub(super) fn disks_of(&self, member: usize) -> Option<DisksOf> {
         self.state().members[member].disks.clone()
+    }
+
+    /// The turn to write a member's label: whoever has it looks once more whether what it writes still holds, so that no label
+    /// is written over a newer one, nor on a device that was taken out. Taken before [`ServedPair::state`], where both are.
+    pub(super) fn label_turn(&self, member: usize) -> MutexGuard<'_, ()> {
+        self.label_turns[member].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How far volumes have followed. Never held together with another lock.
@@ -326,7 +335,7 @@ impl ServedPair {
 
     fn write_labels(&self) {
         loop {
-            let (label, file) = {
+            let (label, written) = {
                 let mut state = self.state();
                 if !state.must_record {
                     state.is_recording = false;
@@ -334,9 +343,13 @@ impl ServedPair {
                 }
                 state.must_record = false;
                 let member = state.labels.first_in_sync();
-                (state.labels.label(member), state.members[member].file.clone())
+                let (label, file) = (state.labels.label(member), state.members[member].file.clone());
+                drop(state);
+                // What is newer than this is written by this thread alone.
+                let _turn = self.label_turn(member);
+                (label, file.ok_or("it is closed".to_owned()).and_then(|file| record_on(&file, &label)))
             };
-            match file.ok_or("it is closed".to_owned()).and_then(|file| record_on(&file, &label)) {
+            match written {
                 Ok(()) => self.remember(label.number, label.generation),
                 Err(why) => return self.lose(&why),
             }
