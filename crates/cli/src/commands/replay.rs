@@ -320,6 +320,9 @@ fn devices_text(devices: &DevicesReport) -> String {
     if let Some(used) = devices.utilisation {
         let percent = |share| output::percent(Some(share));
         text += &format!(", busy SSD {} % and disks {} %", percent(used.ssd), percent(used.backing));
+        if let Some(peak) = devices.backing_peak {
+            text += &format!(" (in the busiest minute {} %)", percent(peak));
+        }
     }
     text += &format!("; SSD takes {}", show_size(devices.ssd_written_bytes));
     if let Some(years) = devices.ssd_life_years {
