@@ -11,17 +11,22 @@ struct Weights {
     latency: f64,
     ssd_write_us: f64,
     disk: f64,
+    disk_peak: f64,
 }
 
 impl Weights {
     fn new(settings: &Settings) -> Weights {
-        let [latency, ssd_write_us, disk] =
-            ["latency_weight", "ssd_write_weight_us", "disk_weight"].map(|key| settings.number(key));
-        Weights { latency, ssd_write_us, disk }
+        let [latency, ssd_write_us, disk, disk_peak] =
+            ["latency_weight", "ssd_write_weight_us", "disk_weight", "disk_peak_weight"]
+                .map(|key| settings.number(key));
+        Weights { latency, ssd_write_us, disk, disk_peak }
     }
 
     fn cost(&self, spent: Spent) -> f64 {
-        spent.us * self.latency + spent.ssd_writes * self.ssd_write_us + spent.disk_us * self.disk
+        spent.us * self.latency
+            + spent.ssd_writes * self.ssd_write_us
+            + spent.disk_us * self.disk
+            + spent.disk_peak_us * self.disk_peak
     }
 }
 
@@ -86,5 +91,57 @@ impl Choice {
             }
         }
         best.map(|(_, best)| best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk_peak::{DiskPeak, Work};
+    use super::*;
+    use crate::registry::SchemeInfo;
+
+    const CANDIDATES: [Candidate; 2] =
+        [Candidate::Benefit { price_us: 10.0 }, Candidate::Benefit { price_us: 1.0 }];
+
+    /// Whether the second is chosen by and by, when disks work for so long in turn in each interval, and two intervals make a look.
+    fn is_chosen(weight: &str, disk_us: [[f64; 2]; 2]) -> bool {
+        let mut settings = SchemeInfo::find("auto").unwrap().settings();
+        settings.set("latency_weight", "0").unwrap();
+        settings.set("disk_peak_weight", "1").unwrap();
+        let mut peak = DiskPeak::new(&settings).unwrap();
+        settings.set("disk_peak_weight", "0").unwrap();
+        settings.set(weight, "1").unwrap();
+        let mut choice = Choice::new(&settings, CANDIDATES.len());
+        (0..100).any(|_| {
+            let mut spent = [Spent::default(); 2];
+            for interval in 0..2 {
+                let scale_us = peak.scale_us((disk_us[0][interval] + disk_us[1][interval]) / 2.0, true);
+                for (one, disk_us) in spent.iter_mut().zip(disk_us) {
+                    let mut work = Work::default();
+                    work.add(disk_us[interval]);
+                    one.disk_us += disk_us[interval];
+                    one.disk_peak_us += work.count(scale_us);
+                }
+            }
+            let costs = ShadowCosts {
+                new: spent.map(Some).to_vec(),
+                mean: spent.map(Some).to_vec(),
+                weight: 1.0,
+                turnover_requests: 4.0,
+            };
+            choice.look(&costs, &CANDIDATES, 0) == Some(1)
+        })
+    }
+
+    /// As much work in all: only the peak has a choice, and it is the one that works evenly.
+    #[test]
+    fn the_peak_is_for_even_work() {
+        let (even, uneven) = ([6e6, 6e6], [2e6, 10e6]);
+        assert!(!is_chosen("disk_weight", [uneven, even]) && !is_chosen("disk_weight", [even, uneven]));
+        assert!(is_chosen("disk_peak_weight", [uneven, even]));
+        assert!(!is_chosen("disk_peak_weight", [even, uneven]));
+        // A little less at the peak is worth much more in quiet times.
+        let lower = [4e6, 9e6];
+        assert!(is_chosen("disk_peak_weight", [uneven, lower]) && !is_chosen("disk_weight", [uneven, lower]));
     }
 }

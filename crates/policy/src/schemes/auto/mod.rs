@@ -11,6 +11,7 @@ mod candidates;
 mod choice;
 mod cost;
 mod demand;
+mod disk_peak;
 mod live;
 mod pace;
 mod slot_map;
@@ -20,7 +21,7 @@ use lode_types::{Access, BlockNo, Level};
 
 use crate::decision::{Decision, Decisions};
 use crate::effect::{Sink, Slot};
-use crate::needs::Adjacency;
+use crate::needs::{Adjacency, Timed};
 use crate::parts::sized::SAMPLED_HISTORY;
 use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
@@ -64,6 +65,12 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo::number("disk_weight", "0", 0.0, 1e6)
         .about("what counts for each microsecond that disks work, whoever waits for it")
         .source("ours: latency alone; Baleen: disk-head time"),
+    SettingInfo::number("disk_peak_weight", "0", 0.0, 1e6)
+        .about("what counts for each microsecond that disks work when they are as busy as they have ever been lately; it counts less with the third power of how busy they are: for an eighth when they are half as busy")
+        .source("ours: latency alone; Baleen: peak disk-head time"),
+    SettingInfo::number("disk_peak_interval_s", "60", 0.001, 86400.0)
+        .about("with disk_peak_weight: seconds over which it counts how busy disks are")
+        .source("ours"),
     SettingInfo::number("disk_write_work_us", "8000", 0.0, 1e9)
         .about("how long disks work for a write that seeks, all of them together; reads that seek keep one disk for disk_random_us")
         .source("the default devices; a RAID-5 of them: 32000, as each of two disks is read and written"),
@@ -88,6 +95,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
         .remembering(remembered),
     levels: &[Level::Dram, Level::Ssd],
     adjacency: Some(Adjacency { key: "runs", off: OFF, what: "runs of neighbouring blocks" }),
+    timed: Some(Timed { key: "disk_peak_weight", what: "how busy disks are over time" }),
     variants: &["window"],
     ..SchemeInfo::PLAIN
 };
@@ -169,6 +177,7 @@ impl Auto {
     fn choose(&mut self, best: usize, means: Option<(Spent, Spent)>) {
         let (from, to) = (self.candidates[self.chosen], self.candidates[best]);
         let (own, new) = means.unzip();
+        let counts_peak = self.trial.counts_peak();
         self.decisions.note(Decision {
             block_accesses: self.trial.accesses(),
             from: from.to_string(),
@@ -177,6 +186,8 @@ impl Auto {
             to_latency_us: new.map(|new| new.us),
             from_disk_us: own.map(|own| own.disk_us),
             to_disk_us: new.map(|new| new.disk_us),
+            from_disk_peak_us: own.filter(|_| counts_peak).map(|own| own.disk_peak_us),
+            to_disk_peak_us: new.filter(|_| counts_peak).map(|new| new.disk_peak_us),
             from_ssd_writes: own.map(|own| own.ssd_writes),
             to_ssd_writes: new.map(|new| new.ssd_writes),
         });
