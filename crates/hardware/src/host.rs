@@ -255,6 +255,11 @@ impl Host {
         })
     }
 
+    /// Share of a time, above 0, that the backing disks worked, which worked `work_ns` added up over them.
+    pub fn backing_busy(&self, work_ns: u64, span_ns: u64) -> f64 {
+        self.backing.least_s(seconds(work_ns), 0.0) / seconds(span_ns)
+    }
+
     /// Chance of losing dirty data, which are on all copies of the SSD, within a mission (TICA, Eq. 5 for two).
     pub fn dirty_loss(&self, mission_h: f64) -> f64 {
         let copies = self.ssd_copies.min(i32::MAX as u32) as i32;

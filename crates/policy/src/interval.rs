@@ -1,5 +1,8 @@
 //! Requests or time that pass, and what is due every so often. It must not know what is due.
 
+/// So far back lie times that show that an earlier one was astray, where nothing else says how far.
+pub(crate) const MOST_BACK_NS: u64 = 10_000_000_000;
+
 /// Since when time is counted, on a clock of which some times may be far from all others.
 ///
 /// A time far ahead is believed like any other. When two times in a row then lie as far behind it as was said, it was that

@@ -18,6 +18,15 @@ pub(crate) struct Adjacency {
     pub(crate) what: &'static str,
 }
 
+/// What a scheme decides by that passes in time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timed {
+    /// The number that asks for it, where it is not 0.
+    pub(crate) key: &'static str,
+    /// What it is.
+    pub(crate) what: &'static str,
+}
+
 /// Where a run's requests come from: what there is to do when they tell too little depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestSource {
@@ -89,9 +98,16 @@ impl SchemeInfo {
     /// # Errors
     /// [`SettingError::NeedsTimes`].
     pub fn check_without_times(&self, settings: &Settings) -> Result<(), SettingError> {
-        match settings.needs_times() {
-            Some((key, value)) => Err(SettingError::NeedsTimes { key, value: value.to_owned() }),
-            None => Ok(()),
+        let needs_times = |key, what, instead| {
+            Err(SettingError::NeedsTimes { key, value: settings.text(key).to_owned(), what, instead })
+        };
+        if let Some(key) = settings.daily_budget() {
+            let instead = format!("blocks for each hundred block accesses, such as {key}=10");
+            return needs_times(key, "what is written in a day", instead);
+        }
+        match self.timed {
+            Some(Timed { key, what }) if settings.number(key) > 0.0 => needs_times(key, what, "0".to_owned()),
+            _ => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@
 use lode_types::{Level, OriginFields};
 
 use crate::interval::Interval;
-use crate::needs::{Adjacency, RequestSource};
+use crate::needs::{Adjacency, RequestSource, Timed};
 use crate::next_uses::NextUses;
 use crate::quota::Quota;
 use crate::scheme::Scheme;
@@ -33,6 +33,8 @@ pub struct SchemeInfo {
     pub(crate) least: Quota,
     /// What it decides by that lies in how blocks are beside each other.
     pub(crate) adjacency: Option<Adjacency>,
+    /// What it decides by that requests without times do not have, beside a daily budget.
+    pub(crate) timed: Option<Timed>,
     /// The host's interval, for whoever sees the requests of all VMs.
     pub(crate) host_interval: fn(&Settings) -> Option<Interval>,
     /// Refuses settings where one VM is seen by itself.
@@ -137,6 +139,7 @@ impl SchemeInfo {
         footprint: Footprint::LARGEST,
         least: Quota::new(0, 0),
         adjacency: None,
+        timed: None,
         host_interval: |_| None,
         alone: |_| Ok(()),
         origins: |_, _, _| Ok(()),

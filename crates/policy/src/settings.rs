@@ -252,16 +252,17 @@ pub enum SettingError {
         /// The value with which it does not.
         without: &'static str,
     },
-    /// A setting counts what is done in a time, and the requests have none.
-    #[error(
-        "Setting {key}={value} counts what is written in a day, and these requests have no times; set {key} to blocks for each \
-         hundred block accesses, such as {key}=10"
-    )]
+    /// A setting counts what is done or passes in a time, and the requests have none.
+    #[error("Setting {key}={value} counts {what}, and these requests have no times; set {key} to {instead}")]
     NeedsTimes {
         /// The setting.
         key: &'static str,
         /// Its value.
         value: String,
+        /// What it counts.
+        what: &'static str,
+        /// What it may be instead.
+        instead: String,
     },
     /// The scheme and the levels given to it do not fit each other.
     #[error("{0}")]
@@ -414,9 +415,9 @@ impl Settings {
     }
 
     /// The setting that counts bytes for each day, if one does: requests without times mean nothing to it.
-    pub(crate) fn needs_times(&self) -> Option<(&'static str, &str)> {
+    pub(crate) fn daily_budget(&self) -> Option<&'static str> {
         let daily = self.budgets().find(|(_, budget)| matches!(budget, WriteBudget::PerDay(_)));
-        daily.map(|(key, _)| (key, self.text(key)))
+        daily.map(|(key, _)| key)
     }
 
     /// Whether an `on|off` setting is on.

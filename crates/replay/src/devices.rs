@@ -8,6 +8,7 @@ use lode_policy::{Mirrors, Quota};
 use lode_types::BlockSize;
 use serde::Serialize;
 
+use crate::busiest::BUSY_INTERVAL_NS;
 use crate::tally::Tally;
 
 /// What one VM asked of the devices, which it shares with the others.
@@ -53,6 +54,9 @@ pub struct DevicesReport {
     pub mean_w: Option<f64>,
     /// Shares of the time that the devices needed at least, each trace's work over the span of that trace; none in no time.
     pub utilisation: Option<Utilisation>,
+    /// Share of the busiest 60 s of all traces together for which the backing disks worked; above 1 they could not have kept up with
+    /// what came then; none in less time.
+    pub backing_peak: Option<f64>,
     /// Price of the levels.
     pub cost_usd: LevelCost,
     /// The drives that the SSD level takes, where it is bought as whole ones.
@@ -162,12 +166,13 @@ impl HostRun<'_> {
     }
 
     /// Of all together: `operations` and `mirrors` are the sums of the VMs'; `paces` are those of the traces, whose rates add
-    /// up, and none in no time.
+    /// up, and none in no time; in the busiest interval the backing disks worked `most_backing_work_ns`.
     pub(crate) fn total(
         &self,
         operations: Operations,
         paces: Option<&[Pace]>,
         mirrors: Option<Mirrors>,
+        most_backing_work_ns: u64,
     ) -> DevicesReport {
         let load = self.load(operations);
         let bytes_per_s = |blocks: fn(&Operations) -> u64| {
@@ -193,6 +198,10 @@ impl HostRun<'_> {
             active_energy_j: self.active_energy_j(operations),
             mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),
             utilisation: paces.and_then(|paces| self.utilisation(paces)),
+            backing_peak: self
+                .span_ns
+                .filter(|&ns| ns >= BUSY_INTERVAL_NS)
+                .map(|_| self.host.backing_busy(most_backing_work_ns, BUSY_INTERVAL_NS)),
             cost_usd: self.host.cost_usd(load.dram_bytes, load.ssd_bytes, load.read_ssd_bytes),
             drives: self.host.ssd_drives(load.ssd_bytes),
         }

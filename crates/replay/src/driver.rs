@@ -8,6 +8,7 @@ use lode_policy::{
 use lode_trace::vm_block;
 use lode_types::{Access, BlockRange, BlockSize, Direction, RequestOp, TraceRequest, blocks_of};
 
+use crate::busiest::BusiestInterval;
 use crate::error::ReplayError;
 use crate::intervals::Intervals;
 use crate::tally::Tally;
@@ -31,6 +32,7 @@ pub struct Driver<T> {
     /// Each with what its requests led to.
     vms: Vec<(T, Tally)>,
     intervals: Intervals,
+    busiest: BusiestInterval,
     /// The batch that is being filled.
     waiting: Batch,
     /// The batch before it, of which the schemes' indexes are prefetched.
@@ -131,6 +133,7 @@ impl<T: Lookahead> Driver<T> {
             known_vms,
             vms: Vec::new(),
             intervals: Intervals::default(),
+            busiest: BusiestInterval::default(),
             waiting: Batch::default(),
             prefetched: Batch::default(),
         };
@@ -245,8 +248,20 @@ impl<T: Lookahead> Driver<T> {
         self.prefetched = batch;
     }
 
-    /// Decides blocks that go the same way.
+    /// Decides blocks that go the same way, those before another interval first.
     fn decide(&mut self, way: Way, run: &[PrefetchedAccess]) {
+        let mut left = run;
+        while let Some(at) = left.iter().position(|next| self.busiest.begins_with(next.now_ns)) {
+            let (before, later) = left.split_at(at);
+            self.decide_within(way, before);
+            self.busiest.end(self.backing_work_ns());
+            left = later;
+        }
+        self.decide_within(way, left);
+    }
+
+    /// Decides blocks that go the same way within an interval.
+    fn decide_within(&mut self, way: Way, run: &[PrefetchedAccess]) {
         let (scheme, tally) = &mut self.vms[way.vm as usize];
         if way.is_discard {
             run.iter().for_each(|next| scheme.discard(next.access.block, tally));
@@ -266,6 +281,16 @@ impl<T: Lookahead> Driver<T> {
         {
             self.intervals.record(self.vms.iter().map(|(scheme, _)| scheme.quota()));
         }
+    }
+
+    /// Time that the backing disks worked for all VMs so far, in nanoseconds.
+    fn backing_work_ns(&self) -> u64 {
+        self.vms.iter().fold(0, |sum: u64, (_, tally)| sum.saturating_add(tally.backing_work_ns()))
+    }
+
+    /// The most of it in one interval of [`BUSY_INTERVAL_NS`](crate::BUSY_INTERVAL_NS).
+    pub(crate) fn most_backing_work_ns(&self) -> u64 {
+        self.busiest.most_ns(self.backing_work_ns())
     }
 
     /// The VMs' schemes.

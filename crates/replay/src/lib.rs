@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod budget;
+mod busiest;
 mod devices;
 mod driver;
 mod error;
@@ -19,6 +20,7 @@ mod report;
 mod run;
 mod tally;
 
+pub use busiest::BUSY_INTERVAL_NS;
 pub use devices::{DevicesReport, MirrorReport, VmDevices, short_trace_warning};
 pub use driver::{Driver, VmOutcome, access_times};
 pub use error::ReplayError;

@@ -294,7 +294,7 @@ fn report(run: &ReplayRun, source: &dyn RequestStream, options: &Options) -> Rep
     outcomes.iter().for_each(|outcome| operations.add(&outcome.tally.operations()));
     let names = names.iter().map(String::as_str);
     let (total, vms) = vm_reports(names, outcomes.into_iter(), |tally| run.vm(tally));
-    let devices = run.total(operations, paces.as_deref(), mirrors);
+    let devices = run.total(operations, paces.as_deref(), mirrors, driver.most_backing_work_ns());
     let written = Written {
         accesses: total.counters.block_accesses,
         ssd_blocks: total.counters.ssd_writes.total,

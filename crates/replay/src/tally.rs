@@ -65,7 +65,6 @@ impl Tally {
             let at = level.index();
             counters.read_hits[at] + self.level_merges[at] + self.level_copies[at]
         };
-        let background_ns = self.times.backing.random_work_ns(self.backing_copies, counters.write_backs);
         Operations {
             dram_reads: reads(Level::Dram) + self.dram_write_backs,
             dram_writes: counters.dram_writes,
@@ -77,8 +76,15 @@ impl Tally {
             read_ssd_writes: counters.read_ssd_writes,
             backing_reads: counters.backing_reads,
             backing_writes: counters.backing_writes,
-            backing_work_ns: Some(self.disk.work_ns().saturating_add(background_ns)),
+            backing_work_ns: Some(self.backing_work_ns()),
         }
+    }
+
+    /// Time that the backing disks worked, added up over them, background work included.
+    pub(crate) fn backing_work_ns(&self) -> u64 {
+        let copies = self.backing_copies;
+        let background_ns = self.times.backing.random_work_ns(copies, self.decided.write_backs);
+        self.disk.work_ns().saturating_add(background_ns)
     }
 
     /// Counts of decisions.

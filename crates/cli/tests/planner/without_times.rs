@@ -99,7 +99,15 @@ fn in_json_what_needs_times_is_null() {
     let devices = &replayed["devices"];
     assert_null(
         devices,
-        &["span_s", "ssd_written_bytes_per_s", "ssd_life_years", "energy_j", "mean_w", "utilisation"],
+        &[
+            "span_s",
+            "ssd_written_bytes_per_s",
+            "ssd_life_years",
+            "energy_j",
+            "mean_w",
+            "utilisation",
+            "backing_peak",
+        ],
     );
     assert!(real(&devices["active_energy_j"]["total"]) > 0.0);
 }

@@ -57,6 +57,7 @@ const SAME: &[&str] = &[
     "ssd_write_weight_us",
     "latency_weight",
     "disk_weight",
+    "disk_peak_weight",
     "disk_write_work_us",
     // Shares and factors.
     "ageing",
@@ -79,6 +80,7 @@ const SAME: &[&str] = &[
     "staleness_s",
     "policy_interval_s",
     "sizing_interval_s",
+    "disk_peak_interval_s",
     // Of sizing.
     "min_blocks",
     "shrink_rate",

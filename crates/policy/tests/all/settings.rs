@@ -113,3 +113,25 @@ fn a_setting_of_another_scheme_is_told_whose_it_is() {
     assert!(refusal("auto", "assoc=8").contains("; 'etica', 'lru', 'fifo' and others have one; "));
     assert!(!refusal("auto", "nonsense=8").contains(" one; "));
 }
+
+/// What passes in time is refused where there is none, with what may be set instead.
+#[test]
+fn what_needs_times_is_refused_without() {
+    let check = |pairs: &[(&str, &str)]| {
+        let info = SchemeInfo::find("auto").unwrap();
+        info.check_without_times(&crate::driver::settings("auto", pairs)).map_err(|error| error.to_string())
+    };
+    assert_eq!(check(&[]), Ok(()));
+    assert_eq!(check(&[("write_budget", "10"), ("disk_peak_weight", "0.0")]), Ok(()));
+    let error = check(&[("write_budget", "1GiB/day")]).unwrap_err();
+    let budget = "Setting write_budget=1GiB/day counts what is written in a day, and these requests have no times; set write_budget \
+                  to blocks for each hundred block accesses, such as write_budget=10";
+    assert_eq!(error, budget);
+    let error = check(&[("disk_peak_weight", "2")]).unwrap_err();
+    assert!(
+        error.ends_with(
+            "busy disks are over time, and these requests have no times; set disk_peak_weight to 0"
+        ),
+        "{error}"
+    );
+}

@@ -153,6 +153,7 @@ fn check_devices_keys(json: &Value) {
         "active_energy_j",
         "mean_w",
         "utilisation",
+        "backing_peak",
         "cost_usd",
         "drives",
     ];
@@ -253,13 +254,33 @@ fn rates_of_traces_of_different_lengths_add_up() {
     assert!((per_s(&[long, instant]) - 4.0 * 40.96).abs() < 1e-9);
 }
 
+/// Reads of the disk, eleven of them in the minute before the one at 60 s, of two volumes in turn.
+#[test]
+fn the_busiest_minute_by_hand() {
+    let reads = |times_s: &[u64]| -> String {
+        let read =
+            |(at, s): (usize, &u64)| format!("{} v{} read {} 4096\n", s * 1_000_000, at % 2, at * 40_960);
+        times_s.iter().enumerate().map(read).collect()
+    };
+    let times_s = [0, 1, 2, 3, 4, 5, 50, 51, 57, 58, 59, 60, 61, 130];
+    let report = report_on("default", "sizing=off", &reads(&times_s));
+    let peak = report.devices.backing_peak.expect("more than a minute");
+    assert!((peak - 11.0 * 0.008 / 60.0).abs() < 1e-12, "{peak}");
+    // Of several disks each works for its part, and no more in a minute than in all.
+    let of_array = report_on("sata-raid5", "sizing=off", &reads(&times_s)).devices;
+    let (peak, mean) =
+        (of_array.backing_peak.expect("as long"), of_array.utilisation.expect("a span").backing);
+    assert!(peak > mean && peak * 60.0 < mean * 130.0, "{peak} {mean}");
+    assert_eq!(report_on("default", "sizing=off", &reads(&[0, 59])).devices.backing_peak, None);
+}
+
 #[test]
 fn a_span_of_no_time_has_no_rates() {
     let trace = "5 a write 0 4096\n5 a read 0 4096\n";
     let json = serde_json::to_value(report(trace)).expect("JSON");
     let devices = &json["devices"];
     assert_eq!(devices["span_s"], 0.0);
-    for key in ["ssd_written_bytes_per_s", "ssd_life_years", "mean_w", "utilisation"] {
+    for key in ["ssd_written_bytes_per_s", "ssd_life_years", "mean_w", "utilisation", "backing_peak"] {
         assert!(devices[key].is_null(), "{key}");
     }
     assert!(json["vms"][0]["devices"]["active_mean_w"].is_null());

@@ -67,7 +67,7 @@ impl Cost {
     pub(super) fn take(&mut self) -> Spent {
         let ssd_writes = std::mem::take(&mut self.ssd_writes) as f64;
         let (us, disk_us) = (std::mem::take(&mut self.sum_us), std::mem::take(&mut self.disk_sum_us));
-        Spent { us, disk_us, ssd_writes }
+        Spent { us, disk_us, disk_peak_us: 0.0, ssd_writes }
     }
 
     /// The time of a command of the disk, which works for so long if it has to seek.

@@ -8,8 +8,10 @@
 //! It must not know how any candidate decides.
 
 mod candidates;
+mod choice;
 mod cost;
 mod demand;
+mod disk_peak;
 mod live;
 mod pace;
 mod slot_map;
@@ -19,7 +21,7 @@ use lode_types::{Access, BlockNo, Level};
 
 use crate::decision::{Decision, Decisions};
 use crate::effect::{Sink, Slot};
-use crate::needs::Adjacency;
+use crate::needs::{Adjacency, Timed};
 use crate::parts::sized::SAMPLED_HISTORY;
 use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
@@ -30,6 +32,7 @@ use crate::settings::{OFF, SettingInfo, Settings, WriteBudget};
 use crate::sizer;
 use crate::tracked::{Footprint, percent_of};
 use candidates::Candidate;
+use choice::Choice;
 use demand::Demand;
 use live::Live;
 use trial::{Spent, Trial};
@@ -62,6 +65,12 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo::number("disk_weight", "0", 0.0, 1e6)
         .about("what counts for each microsecond that disks work, whoever waits for it")
         .source("ours: latency alone; Baleen: disk-head time"),
+    SettingInfo::number("disk_peak_weight", "0", 0.0, 1e6)
+        .about("what counts for each microsecond that disks work when they are as busy as they have ever been lately; it counts less with the third power of how busy they are: for an eighth when they are half as busy")
+        .source("ours: latency alone; Baleen: peak disk-head time"),
+    SettingInfo::number("disk_peak_interval_s", "60", 0.001, 86400.0)
+        .about("with disk_peak_weight: seconds over which it counts how busy disks are")
+        .source("ours"),
     SettingInfo::number("disk_write_work_us", "8000", 0.0, 1e9)
         .about("how long disks work for a write that seeks, all of them together; reads that seek keep one disk for disk_random_us")
         .source("the default devices; a RAID-5 of them: 32000, as each of two disks is read and written"),
@@ -86,20 +95,12 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
         .remembering(remembered),
     levels: &[Level::Dram, Level::Ssd],
     adjacency: Some(Adjacency { key: "runs", off: OFF, what: "runs of neighbouring blocks" }),
+    timed: Some(Timed { key: "disk_peak_weight", what: "how busy disks are over time" }),
     variants: &["window"],
     ..SchemeInfo::PLAIN
 };
 
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
-
-/// When another candidate is to decide, in parts of what the one that decides costs.
-#[derive(Clone, Copy, Debug)]
-struct Bar {
-    /// What has to be saved for it to count.
-    least: f64,
-    /// What must have been saved, of a turnover.
-    saved: f64,
-}
 
 /// Bytes for each block that a candidate knows.
 const BLOCK_BYTES: u64 = 96;
@@ -129,10 +130,7 @@ pub struct Auto {
     trial: Trial,
     /// `None`: nobody asks for demands.
     demand: Option<Demand>,
-    /// What each candidate has saved.
-    gains: Vec<f64>,
-    /// For other settings, and for another scheme.
-    bars: [Bar; 2],
+    choice: Choice,
     decisions: Decisions,
     /// Accesses that are decided together.
     batch: Vec<PrefetchedAccess>,
@@ -147,13 +145,7 @@ impl Auto {
             live: Live::new(candidates[0].build(settings, quota)),
             trial: Trial::new(settings, &candidates, quota),
             demand: Demand::new(settings, physical),
-            gains: vec![0.0; candidates.len()],
-            bars: [("set_percent", "set_cost_percent"), ("switch_percent", "switch_cost_percent")].map(
-                |(least, saved)| Bar {
-                    least: settings.number(least) / 100.0,
-                    saved: settings.number(saved) / 100.0,
-                },
-            ),
+            choice: Choice::new(settings, candidates.len()),
             decisions: Decisions::default(),
             batch: Vec::new(),
             settings: settings.clone(),
@@ -170,33 +162,11 @@ impl Auto {
         }
     }
 
-    /// Looks at what the candidates cost, and lets a better one decide once it has saved enough: a sum of what it saves beyond
-    /// what does not count, which is never negative (Page, "Continuous inspection schemes", Biometrika 1954).
+    /// Looks at what the candidates cost, and lets a better one decide.
     #[inline(never)]
     fn look(&mut self) {
         let Some(costs) = self.trial.look() else { return };
-        let [latency, write_us, disk] =
-            ["latency_weight", "ssd_write_weight_us", "disk_weight"].map(|key| self.settings.number(key));
-        let cost = |spent: Spent| spent.us * latency + spent.ssd_writes * write_us + spent.disk_us * disk;
-        // Without a shadow of its own it is on its way out.
-        let (Some(own), Some(own_mean)) = (costs.new[self.chosen], costs.mean[self.chosen]) else { return };
-        let (own, own_mean) = (cost(own), cost(own_mean));
-        let turnover = own_mean * costs.turnover_requests;
-        let mut best: Option<(f64, usize)> = None;
-        for at in 0..self.candidates.len() {
-            let (Some(new), Some(mean)) = (costs.new[at], costs.mean[at]) else { continue };
-            let is_set = self.candidates[at].is_same_scheme(self.candidates[self.chosen]);
-            let Bar { least, saved } = if is_set { self.bars[0] } else { self.bars[1] };
-            let gain = &mut self.gains[at];
-            *gain = (*gain + (own * (1.0 - least) - cost(new)) * costs.weight).max(0.0);
-            let excess = *gain - saved * turnover;
-            // What it saved must not lie long back.
-            let is_better = at != self.chosen && cost(mean) < own_mean;
-            if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
-                best = Some((excess, at));
-            }
-        }
-        if let Some((_, best)) = best
+        if let Some(best) = self.choice.look(&costs, &self.candidates, self.chosen)
             && !self.live.is_taking_over()
         {
             self.choose(best, costs.mean[self.chosen].zip(costs.mean[best]));
@@ -207,6 +177,7 @@ impl Auto {
     fn choose(&mut self, best: usize, means: Option<(Spent, Spent)>) {
         let (from, to) = (self.candidates[self.chosen], self.candidates[best]);
         let (own, new) = means.unzip();
+        let counts_peak = self.trial.counts_peak();
         self.decisions.note(Decision {
             block_accesses: self.trial.accesses(),
             from: from.to_string(),
@@ -215,11 +186,13 @@ impl Auto {
             to_latency_us: new.map(|new| new.us),
             from_disk_us: own.map(|own| own.disk_us),
             to_disk_us: new.map(|new| new.disk_us),
+            from_disk_peak_us: own.filter(|_| counts_peak).map(|own| own.disk_peak_us),
+            to_disk_peak_us: new.filter(|_| counts_peak).map(|new| new.disk_peak_us),
             from_ssd_writes: own.map(|own| own.ssd_writes),
             to_ssd_writes: new.map(|new| new.ssd_writes),
         });
         self.chosen = best;
-        self.gains.fill(0.0);
+        self.choice.begin_anew();
         self.trial.note_choice();
         if !to.set(self.live.cache_mut()) {
             let quota = self.live.cache().quota();
@@ -340,7 +313,7 @@ impl Scheme for Auto {
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.live.resize(quota, sink);
         if self.trial.resize(quota) {
-            self.gains.fill(0.0);
+            self.choice.begin_anew();
         }
     }
 
@@ -388,7 +361,7 @@ impl Budgeting for Auto {
     fn set_host_budget(&mut self, budget: WriteBudget) {
         trial::set_host_budget(self.live.cache_mut(), budget);
         if self.trial.set_host_budget(budget, self.live.cache().quota()) {
-            self.gains.fill(0.0);
+            self.choice.begin_anew();
         }
         self.keep_to_budget();
     }

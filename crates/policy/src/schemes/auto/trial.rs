@@ -9,6 +9,7 @@ use lode_types::{Access, BlockNo, Direction, Level};
 
 use super::candidates::{Cache, Candidate};
 use super::cost::Cost;
+use super::disk_peak::{DiskPeak, Work};
 use super::pace::{Pace, Stage};
 use crate::effect::NullSink;
 use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
@@ -34,6 +35,10 @@ const MOST_WAITING: usize = 1024;
 struct Shadow {
     cache: Cache,
     cost: Cost,
+    /// In the interval of `DiskPeak` under way.
+    work: Work,
+    /// Since the last look, as far as it was taken from `cost`.
+    new: Spent,
     /// Of some time, the later counting more.
     recent: Spent,
 }
@@ -45,19 +50,27 @@ pub(super) struct Spent {
     pub(super) us: f64,
     /// Time of the disk, whoever waits for it.
     pub(super) disk_us: f64,
+    /// The same, as the peak counts it.
+    pub(super) disk_peak_us: f64,
     /// Blocks written to the SSD.
     pub(super) ssd_writes: f64,
 }
 
 impl Spent {
     fn times(self, factor: f64) -> Spent {
-        Spent { us: self.us * factor, disk_us: self.disk_us * factor, ssd_writes: self.ssd_writes * factor }
+        Spent {
+            us: self.us * factor,
+            disk_us: self.disk_us * factor,
+            disk_peak_us: self.disk_peak_us * factor,
+            ssd_writes: self.ssd_writes * factor,
+        }
     }
 
     fn and(self, other: Spent) -> Spent {
         Spent {
             us: self.us + other.us,
             disk_us: self.disk_us + other.disk_us,
+            disk_peak_us: self.disk_peak_us + other.disk_peak_us,
             ssd_writes: self.ssd_writes + other.ssd_writes,
         }
     }
@@ -98,7 +111,8 @@ impl Making {
         let rate = part(bits);
         let mut cache = candidate.build(&self.settings.for_sample(rate), share);
         set_host_budget(&mut cache, sampled_budget(self.host_budget, bits));
-        Some(Shadow { cache, cost: Cost::new(&self.settings), recent: Spent::default() })
+        let cost = Cost::new(&self.settings);
+        Some(Shadow { cache, cost, work: Work::default(), new: Spent::default(), recent: Spent::default() })
     }
 
     fn shadows(&self, share: Quota, bits: u32) -> Vec<Option<Shadow>> {
@@ -118,6 +132,8 @@ pub(super) struct Trial {
     pace: Pace,
     /// What the pace says until the next look.
     stage: Stage,
+    /// `None`: the peak does not count.
+    disk_peak: Option<DiskPeak>,
     /// Accesses of the sample that shadows have yet to decide. The request under way may have some among them.
     waiting: Vec<PrefetchedAccess>,
     is_seen: bool,
@@ -151,6 +167,7 @@ impl Trial {
             least_accesses,
             stage: pace.stage(),
             pace,
+            disk_peak: DiskPeak::new(settings),
             waiting: Vec::new(),
             is_seen: false,
             requests: 0.0,
@@ -166,6 +183,11 @@ impl Trial {
     /// Block accesses so far, in the sample or not.
     pub(super) fn accesses(&self) -> u64 {
         self.accesses
+    }
+
+    /// Whether it is counted how busy disks are.
+    pub(super) fn counts_peak(&self) -> bool {
+        self.disk_peak.is_some()
     }
 
     /// Whether writes to the SSD are held to a budget.
@@ -185,7 +207,9 @@ impl Trial {
     #[inline]
     pub(super) fn access(&mut self, access: Access, hint: PrefetchHint) {
         self.accesses += 1;
-        if self.stage != Stage::Paused && self.follows(access.block) {
+        if self.stage == Stage::Paused {
+            self.disk_peak.iter_mut().for_each(DiskPeak::rest);
+        } else if self.follows(access.block) {
             self.is_seen = true;
             self.waiting.push(PrefetchedAccess { access, hint, now_ns: 0, last: false });
             if self.waiting.len() >= MOST_WAITING {
@@ -206,6 +230,9 @@ impl Trial {
     fn end_sampled(&mut self, now_ns: u64) {
         self.is_seen = false;
         self.new_requests += 1;
+        if self.disk_peak.as_mut().is_some_and(|peak| peak.begins_with(now_ns)) {
+            self.end_interval();
+        }
         match self.waiting.last_mut() {
             Some(last) => (last.now_ns, last.last) = (now_ns, true),
             None => self.shadows.iter_mut().flatten().for_each(|Shadow { cache, cost, .. }| {
@@ -219,17 +246,51 @@ impl Trial {
     }
 
     /// Shadows decide what waits, the request under way included as far as it has come.
-    #[inline(never)]
     fn decide_waiting(&mut self) {
-        self.new_accesses += self.waiting.len() as u64;
+        self.decide_first(self.waiting.len());
+    }
+
+    /// Shadows decide so many accesses of those that wait.
+    #[inline(never)]
+    fn decide_first(&mut self, count: usize) {
+        let Some(waiting) = self.waiting.get_mut(..count) else { return };
+        self.new_accesses += waiting.len() as u64;
         for Shadow { cache, cost, .. } in self.shadows.iter_mut().flatten() {
-            self.waiting.iter_mut().for_each(|next| next.hint.entry = PrefetchHint::NO_ENTRY);
-            cache.prefetch_index(self.waiting.iter().map(|next| (next.access.block, next.hint)));
-            cache.prefetch_entries(self.waiting.iter_mut().map(|next| (next.access.block, &mut next.hint)));
-            cache.prefetch_neighbours(self.waiting.iter().map(|next| (next.access.block, next.hint)));
-            cache.access_batch(self.waiting.iter(), cost);
+            waiting.iter_mut().for_each(|next| next.hint.entry = PrefetchHint::NO_ENTRY);
+            cache.prefetch_index(waiting.iter().map(|next| (next.access.block, next.hint)));
+            cache.prefetch_entries(waiting.iter_mut().map(|next| (next.access.block, &mut next.hint)));
+            cache.prefetch_neighbours(waiting.iter().map(|next| (next.access.block, next.hint)));
+            cache.access_batch(waiting.iter(), cost);
         }
-        self.waiting.clear();
+        self.waiting.drain(..count);
+    }
+
+    /// An interval ended before the request under way, unless that has so many blocks that some had to be decided before its time was
+    /// known.
+    #[cold]
+    fn end_interval(&mut self) {
+        let is_before = |next: &PrefetchedAccess| next.last;
+        self.decide_first(self.waiting.iter().rposition(is_before).map_or(0, |last| last + 1));
+        self.count_spent(true);
+    }
+
+    /// Counts what requests took since the last time; the interval of the peak ends with that or goes on.
+    fn count_spent(&mut self, interval_ends: bool) {
+        let mut shadows: Vec<&mut Shadow> = self.shadows.iter_mut().flatten().collect();
+        for Shadow { cost, work, new, .. } in &mut shadows {
+            let spent = cost.take();
+            work.add(spent.disk_us);
+            *new = new.and(spent);
+        }
+        let Some(peak) = &mut self.disk_peak else { return };
+        let sum_us: f64 = shadows.iter().map(|shadow| shadow.work.us()).sum();
+        let scale_us = peak.scale_us(sum_us / shadows.len().max(1) as f64, interval_ends);
+        for Shadow { work, new, .. } in shadows {
+            new.disk_peak_us += work.count(scale_us);
+            if interval_ends {
+                *work = Work::default();
+            }
+        }
     }
 
     /// What requests took with each candidate; `None`: nothing that counts.
@@ -238,8 +299,9 @@ impl Trial {
         self.decide_waiting();
         let stage = self.pace.next();
         self.stage = self.pace.stage();
-        let spent: Vec<Option<Spent>> =
-            self.shadows.iter_mut().map(|shadow| Some(shadow.as_mut()?.cost.take())).collect();
+        self.count_spent(false);
+        let take = |shadow: &mut Option<Shadow>| Some(std::mem::take(&mut shadow.as_mut()?.new));
+        let spent: Vec<Option<Spent>> = self.shadows.iter_mut().map(take).collect();
         let (new_requests, new_accesses) =
             (std::mem::take(&mut self.new_requests), std::mem::take(&mut self.new_accesses));
         let Stage::Counts { weight } = stage else { return None };
@@ -298,6 +360,7 @@ impl Trial {
 
     fn begin_anew(&mut self, share: Quota) {
         self.shadows = self.making.shadows(share, self.sample_bits);
+        self.disk_peak = DiskPeak::new(&self.making.settings);
         (self.requests, self.recent_accesses) = (0.0, 0.0);
         (self.new_requests, self.new_accesses) = (0, 0);
         self.begin_pace();

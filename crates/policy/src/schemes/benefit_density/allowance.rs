@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::interval::Since;
+use crate::interval::{MOST_BACK_NS, Since};
 use crate::settings::WriteBudget;
 
 const NS_PER_DAY: f64 = 86_400e9;
@@ -25,8 +25,6 @@ const STEPS: f64 = 128.0;
 /// A time without requests allows no more than all time before it, or this one if that is more: a request whose time is astray
 /// must not make much of nothing.
 const LEAST_GAP_NS: f64 = NS_PER_DAY / 24.0;
-/// So far back lie times that show that an earlier one was astray.
-const MOST_BACK_NS: u64 = 10_000_000_000;
 
 /// See the module's documentation.
 #[derive(Clone, Debug)]

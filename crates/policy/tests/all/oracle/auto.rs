@@ -26,13 +26,16 @@ pub struct Given {
     pub latency_weight: f64,
     pub ssd_write_weight_us: f64,
     pub disk_weight: f64,
+    pub disk_peak_weight: f64,
+    pub disk_peak_interval_s: f64,
 }
 
-/// What requests took, what the disk was busy with, and blocks written to the SSD.
+/// What requests took, what the disk was busy with, what that counts for at the peak, and blocks written to the SSD.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     latency_us: f64,
     disk_us: f64,
+    disk_peak_us: f64,
     ssd_writes: f64,
 }
 
@@ -40,6 +43,7 @@ impl Cost {
     fn add(&mut self, other: Cost) {
         self.latency_us += other.latency_us;
         self.disk_us += other.disk_us;
+        self.disk_peak_us += other.disk_peak_us;
         self.ssd_writes += other.ssd_writes;
     }
 
@@ -47,6 +51,7 @@ impl Cost {
         Cost {
             latency_us: self.latency_us * by,
             disk_us: self.disk_us * by,
+            disk_peak_us: self.disk_peak_us * by,
             ssd_writes: self.ssd_writes * by,
         }
     }
@@ -55,6 +60,7 @@ impl Cost {
         self.latency_us * given.latency_weight
             + self.ssd_writes * given.ssd_write_weight_us
             + self.disk_us * given.disk_weight
+            + self.disk_peak_us * given.disk_peak_weight
     }
 }
 
@@ -119,6 +125,16 @@ struct Candidate {
     new: Cost,
     recent: Cost,
     gain: f64,
+    /// How long the disk worked in the interval under way, up to the last count and up to now.
+    interval_us: (f64, f64),
+}
+
+/// Time as far as shadows run, cut into intervals.
+#[derive(Clone, Copy, Debug, Default)]
+struct RunTime {
+    /// Since the interval began, and when the last request came since shadows run.
+    passed_ns: u64,
+    last_ns: Option<u64>,
 }
 
 /// The candidates, and which of them decides.
@@ -134,6 +150,8 @@ pub struct PlainChoice {
     /// Since the last look, and of all, the later counting more.
     new: (u64, u64),
     recent: (f64, f64),
+    run_time: RunTime,
+    highest_us: f64,
     pub decisions: Vec<Decision>,
 }
 
@@ -149,6 +167,7 @@ impl PlainChoice {
             new: Cost::default(),
             recent: Cost::default(),
             gain: 0.0,
+            interval_us: (0.0, 0.0),
         };
         let look_accesses = given.look_accesses.max(u64::from(quota.dram_blocks + quota.ssd_blocks) / 4);
         PlainChoice {
@@ -161,6 +180,8 @@ impl PlainChoice {
             looks: 0,
             new: (0, 0),
             recent: (0.0, 0.0),
+            run_time: RunTime::default(),
+            highest_us: 0.0,
             decisions: Vec::new(),
         }
     }
@@ -179,10 +200,38 @@ impl PlainChoice {
         }
     }
 
-    /// A request for these blocks.
-    pub fn request(&mut self, accesses: &[Access]) {
+    /// Time passes up to a request, which may begin an interval. The clock never goes backwards here.
+    fn pass(&mut self, now_ns: u64) {
+        self.run_time.passed_ns += now_ns - self.run_time.last_ns.unwrap_or(now_ns);
+        self.run_time.last_ns = Some(now_ns);
+        if self.run_time.passed_ns as f64 >= self.given.disk_peak_interval_s * 1e9 {
+            let mean_us = self.count_peak();
+            self.highest_us = (self.highest_us * (1023.0 / 1024.0)).max(mean_us);
+            self.run_time.passed_ns = 0;
+            self.candidates.iter_mut().for_each(|one| one.interval_us = (0.0, 0.0));
+        }
+    }
+
+    /// What the disk did since the last count: of all that it did in the interval, up to now, what did not count up to then. Returns
+    /// the mean of what they have done in it.
+    fn count_peak(&mut self) -> f64 {
+        let sum_us: f64 = self.candidates.iter().map(|one| one.interval_us.1).sum();
+        let mean_us = sum_us / self.candidates.len() as f64;
+        let most_us = self.highest_us.max(mean_us);
+        for Candidate { interval_us: (before, now), new, .. } in &mut self.candidates {
+            if most_us > 0.0 {
+                new.disk_peak_us += (now.powi(4) - before.powi(4)) / most_us.powi(3);
+            }
+            *before = *now;
+        }
+        mean_us
+    }
+
+    /// A request for these blocks, which comes at this time.
+    pub fn request(&mut self, accesses: &[Access], now_ns: u64) {
         self.accesses += accesses.len() as u64;
         if self.stage().0 {
+            self.pass(now_ns);
             self.new.0 += 1;
             self.new.1 += accesses.len() as u64;
             for candidate in &mut self.candidates {
@@ -195,12 +244,15 @@ impl PlainChoice {
                     candidate.request.latency_us = candidate.request.latency_us.max(cost.latency_us);
                 }
                 let mut effects: Vec<Effect> = Vec::new();
-                candidate.scheme.end_request(0, &mut effects);
+                candidate.scheme.end_request(now_ns, &mut effects);
                 let cost = candidate.disk.cost(0, &effects);
                 candidate.request.disk_us += cost.disk_us;
                 candidate.request.ssd_writes += cost.ssd_writes;
+                candidate.interval_us.1 += candidate.request.disk_us;
                 candidate.new.add(std::mem::take(&mut candidate.request));
             }
+        } else {
+            self.run_time.last_ns = None;
         }
         if self.accesses >= self.next_look {
             self.next_look = self.accesses + self.look_accesses;
@@ -211,6 +263,7 @@ impl PlainChoice {
     fn look(&mut self) {
         let (_, weight) = self.stage();
         self.looks += 1;
+        self.count_peak();
         let new: Vec<Cost> = self.candidates.iter_mut().map(|one| std::mem::take(&mut one.new)).collect();
         let (requests, accesses) = std::mem::take(&mut self.new);
         if weight == 0.0 || requests == 0 {
@@ -248,6 +301,8 @@ impl PlainChoice {
                 to_latency_us: Some(to.latency_us),
                 from_disk_us: Some(from.disk_us),
                 to_disk_us: Some(to.disk_us),
+                from_disk_peak_us: (self.given.disk_peak_weight > 0.0).then_some(from.disk_peak_us),
+                to_disk_peak_us: (self.given.disk_peak_weight > 0.0).then_some(to.disk_peak_us),
                 from_ssd_writes: Some(from.ssd_writes),
                 to_ssd_writes: Some(to.ssd_writes),
             });

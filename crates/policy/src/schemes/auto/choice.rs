@@ -1,0 +1,147 @@
+//! Which candidate is to decide, by what all of them cost: another one once it has saved enough. It must not know what they are made
+//! of, or how their costs are measured.
+
+use super::candidates::Candidate;
+use super::trial::{ShadowCosts, Spent};
+use crate::settings::Settings;
+
+/// What counts of what is spent.
+#[derive(Clone, Copy, Debug)]
+struct Weights {
+    latency: f64,
+    ssd_write_us: f64,
+    disk: f64,
+    disk_peak: f64,
+}
+
+impl Weights {
+    fn new(settings: &Settings) -> Weights {
+        let [latency, ssd_write_us, disk, disk_peak] =
+            ["latency_weight", "ssd_write_weight_us", "disk_weight", "disk_peak_weight"]
+                .map(|key| settings.number(key));
+        Weights { latency, ssd_write_us, disk, disk_peak }
+    }
+
+    fn cost(&self, spent: Spent) -> f64 {
+        spent.us * self.latency
+            + spent.ssd_writes * self.ssd_write_us
+            + spent.disk_us * self.disk
+            + spent.disk_peak_us * self.disk_peak
+    }
+}
+
+/// When another candidate is to decide, in parts of what the one that decides costs.
+#[derive(Clone, Copy, Debug)]
+struct Bar {
+    /// What has to be saved for it to count.
+    least: f64,
+    /// What must have been saved, of a turnover.
+    saved: f64,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(super) struct Choice {
+    weights: Weights,
+    /// For other settings, and for another scheme.
+    bars: [Bar; 2],
+    /// What each candidate has saved.
+    gains: Vec<f64>,
+}
+
+impl Choice {
+    pub(super) fn new(settings: &Settings, candidates: usize) -> Choice {
+        let bar = |(least, saved)| Bar {
+            least: settings.number(least) / 100.0,
+            saved: settings.number(saved) / 100.0,
+        };
+        let keys = [("set_percent", "set_cost_percent"), ("switch_percent", "switch_cost_percent")];
+        Choice { weights: Weights::new(settings), bars: keys.map(bar), gains: vec![0.0; candidates] }
+    }
+
+    /// Nothing is saved yet.
+    pub(super) fn begin_anew(&mut self) {
+        self.gains.fill(0.0);
+    }
+
+    /// Looks at what the candidates cost; gives a better one that has saved enough: a sum of what it saves beyond what does not count,
+    /// which is never negative (Page, "Continuous inspection schemes", Biometrika 1954).
+    pub(super) fn look(
+        &mut self,
+        costs: &ShadowCosts,
+        candidates: &[Candidate],
+        chosen: usize,
+    ) -> Option<usize> {
+        // Without a shadow of its own it is on its way out.
+        let (own, own_mean) = costs.new[chosen].zip(costs.mean[chosen])?;
+        let (own, own_mean) = (self.weights.cost(own), self.weights.cost(own_mean));
+        let turnover = own_mean * costs.turnover_requests;
+        let mut best: Option<(f64, usize)> = None;
+        for (at, candidate) in candidates.iter().enumerate() {
+            let Some((new, mean)) = costs.new[at].zip(costs.mean[at]) else { continue };
+            let is_set = candidate.is_same_scheme(candidates[chosen]);
+            let Bar { least, saved } = if is_set { self.bars[0] } else { self.bars[1] };
+            let gain = &mut self.gains[at];
+            *gain = (*gain + (own * (1.0 - least) - self.weights.cost(new)) * costs.weight).max(0.0);
+            let excess = *gain - saved * turnover;
+            // What it saved must not lie long back.
+            let is_better = at != chosen && self.weights.cost(mean) < own_mean;
+            if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
+                best = Some((excess, at));
+            }
+        }
+        best.map(|(_, best)| best)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::disk_peak::{DiskPeak, Work};
+    use super::*;
+    use crate::registry::SchemeInfo;
+
+    const CANDIDATES: [Candidate; 2] =
+        [Candidate::Benefit { price_us: 10.0 }, Candidate::Benefit { price_us: 1.0 }];
+
+    /// Whether the second is chosen by and by, when disks work for so long in turn in each interval, and two intervals make a look.
+    fn is_chosen(weight: &str, disk_us: [[f64; 2]; 2]) -> bool {
+        let mut settings = SchemeInfo::find("auto").unwrap().settings();
+        settings.set("latency_weight", "0").unwrap();
+        settings.set("disk_peak_weight", "1").unwrap();
+        let mut peak = DiskPeak::new(&settings).unwrap();
+        settings.set("disk_peak_weight", "0").unwrap();
+        settings.set(weight, "1").unwrap();
+        let mut choice = Choice::new(&settings, CANDIDATES.len());
+        (0..100).any(|_| {
+            let mut spent = [Spent::default(); 2];
+            for interval in 0..2 {
+                let scale_us = peak.scale_us((disk_us[0][interval] + disk_us[1][interval]) / 2.0, true);
+                for (one, disk_us) in spent.iter_mut().zip(disk_us) {
+                    let mut work = Work::default();
+                    work.add(disk_us[interval]);
+                    one.disk_us += disk_us[interval];
+                    one.disk_peak_us += work.count(scale_us);
+                }
+            }
+            let costs = ShadowCosts {
+                new: spent.map(Some).to_vec(),
+                mean: spent.map(Some).to_vec(),
+                weight: 1.0,
+                turnover_requests: 4.0,
+            };
+            choice.look(&costs, &CANDIDATES, 0) == Some(1)
+        })
+    }
+
+    /// As much work in all: only the peak has a choice, and it is the one that works evenly.
+    #[test]
+    fn the_peak_is_for_even_work() {
+        let (even, uneven) = ([6e6, 6e6], [2e6, 10e6]);
+        assert!(!is_chosen("disk_weight", [uneven, even]) && !is_chosen("disk_weight", [even, uneven]));
+        assert!(is_chosen("disk_peak_weight", [uneven, even]));
+        assert!(!is_chosen("disk_peak_weight", [even, uneven]));
+        // A little less at the peak is worth much more in quiet times.
+        let lower = [4e6, 9e6];
+        assert!(is_chosen("disk_peak_weight", [uneven, lower]) && !is_chosen("disk_weight", [uneven, lower]));
+    }
+}
