@@ -42,6 +42,9 @@ pub struct Volume {
     pub backing_bytes: u64,
     /// The journal ring in force: pages of another ring are of an earlier run.
     pub ring: u64,
+    /// With which version its last run began: pages of its tables that were written since are stamped with that or a later one, or speak
+    /// of one. 0: in one of before this was written, or none.
+    pub run_version: u64,
     /// In the run of which epoch it was last given its space at a start; 0: in one of before this was written.
     pub attached_in: u64,
     /// Which clean copies went with devices that were dropped before then.
@@ -120,7 +123,9 @@ struct RawStart {
 
 /// Where a page has these.
 const STARTS: usize = PAGE_BYTES - VOLUMES_PER_PAGE * size_of::<RawStart>();
-const _: () = assert!(BODY + VOLUMES_PER_PAGE * size_of::<RawVolume>() <= STARTS);
+/// Where a page has the versions with which the last runs of its volumes began; in pages of before these were written there are zeroes.
+const RUN_VERSIONS: usize = STARTS - VOLUMES_PER_PAGE * size_of::<U64>();
+const _: () = assert!(BODY + VOLUMES_PER_PAGE * size_of::<RawVolume>() <= RUN_VERSIONS);
 const _: () = assert!(BODY + EXTENTS_PER_PAGE * 2 <= PAGE_BYTES);
 
 fn wrong(field: &'static str) -> FormatError {
@@ -215,6 +220,8 @@ impl Directory {
             };
             let at = STARTS + place * size_of::<RawStart>();
             page[at..at + size_of::<RawStart>()].copy_from_slice(start.as_bytes());
+            let at = RUN_VERSIONS + place * size_of::<U64>();
+            page[at..at + size_of::<U64>()].copy_from_slice(U64::new(volume.run_version).as_bytes());
         }
         Ok(())
     }
@@ -279,6 +286,8 @@ impl Directory {
                 home: start.dropped_home[at].get(),
                 before: start.dropped_before[at].get(),
             });
+            let at = RUN_VERSIONS + place * size_of::<U64>();
+            let (run_version, _) = U64::read_from_prefix(&page[at..]).map_err(|_| wrong("run version"))?;
             let name = raw.name.get(..raw.name_bytes.get() as usize).ok_or(wrong("name"))?;
             let name = std::str::from_utf8(name).map_err(|_| wrong("name"))?;
             self.volumes.push(Some(Volume {
@@ -286,6 +295,7 @@ impl Directory {
                 tag: VolumeTag(raw.tag.get()),
                 backing_bytes: raw.backing_bytes.get(),
                 ring: raw.ring.get(),
+                run_version: run_version.get(),
                 attached_in: start.attached_in.get(),
                 dropped,
             }));

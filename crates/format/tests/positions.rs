@@ -132,6 +132,7 @@ fn directory() {
             backing_bytes: B,
             ring,
             attached_in: B,
+            run_version: A,
             dropped: [one(0x0201, C), one(0x0403, D)],
         })
     };
@@ -161,6 +162,8 @@ fn directory() {
                 (0x12c, "0200"),
                 (0x12e, "0100"),
                 (0x130, "766d"),
+                // With which versions the last runs began, from 0xde4 on.
+                (0xdec, "a1a2a3a4a5a6a7a8"),
                 // Of 0x1c bytes from 0xe5c on: epoch of the last start, before which versions copies are gone, and the homes of these.
                 (0xe78, "b1b2b3b4b5b6b7b8"),
                 (0xe80, "2122232425262728d1d2d3d4d5d6d7d8"),
@@ -173,6 +176,7 @@ fn directory() {
                 (0x12c, "0500"),
                 (0x12e, "0100"),
                 (0x130, "6f74686572"),
+                (0xdec, "a1a2a3a4a5a6a7a8"),
                 (0xe78, "b1b2b3b4b5b6b7b8"),
                 (0xe80, "2122232425262728d1d2d3d4d5d6d7d8"),
                 (0xe90, "01020304"),

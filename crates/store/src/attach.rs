@@ -180,8 +180,9 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the place tables once more to where they are, for the same reason: with the older copy of a page written over,
-    /// here or by a checkpoint, a power cut could take both. The older copies are written along, because they lie between.
+    /// Writes the pages of the place tables that may have been written since the last start once more to where they are, for the same
+    /// reason: with the older copy of a page written over, here or by a checkpoint, a power cut could take both. The older copies are
+    /// written along, because they lie between. What was written before the last start was durable when that was over.
     fn write_tables_again(
         &self,
         device: &mut dyn SyncDevice,
@@ -192,10 +193,15 @@ impl Store {
         }
         let layout = &self.view.layout;
         let mut bytes = vec![0; TABLES_AT_ONCE.min(layout.extent.table_pages as usize) * 2 * PAGE_BYTES];
-        for &extent in &space.extents {
+        for (ordinal, &extent) in space.extents.iter().enumerate() {
             for first in (0..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
-                let pages = TABLES_AT_ONCE.min((layout.extent.table_pages - first) as usize);
-                let (bytes, at) = (&mut bytes[..pages * 2 * PAGE_BYTES], layout.extent.table_page(first, 0));
+                let end = layout.extent.table_pages.min(first + TABLES_AT_ONCE as u32);
+                let recent = space.recovered.found.recent_pages(ordinal, first..end);
+                if recent.is_empty() {
+                    continue;
+                }
+                let bytes = &mut bytes[..recent.len() * 2 * PAGE_BYTES];
+                let at = layout.extent.table_page(recent.start, 0);
                 read_pages(device, layout.extent_start(extent) + at, bytes)?;
                 write(device, layout.extent_start(extent) + at, bytes)?;
             }
@@ -295,7 +301,7 @@ impl Store {
             self.write_empty_tables(device, tag, extent)?;
             let ordinal = space.extents.partition_point(|&other| other < extent);
             space.extents.insert(ordinal, extent);
-            let page = FoundPage { sequence: 2, stamp: 0, is_settled: true };
+            let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
             space.recovered.found.insert_extent(ordinal, page);
         }
         Ok(())
@@ -340,7 +346,7 @@ impl Store {
         space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         let stale = space.recovered.found.unsettled();
-        let Recovered { version, durable, .. } = space.recovered;
+        let (stamp, Recovered { version, durable, .. }) = (space.recovered.stamp(), &space.recovered);
         if version > durable && !planted("believed-and-before-not-both") {
             let both = |found: &FoundPlaces, place: Place| match found.entry(place) {
                 TableEntry { state: EntryState::Free, .. } => found.in_tables(place),
@@ -356,9 +362,9 @@ impl Store {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.
             flush(device)?;
-            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(version)))?;
+            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(stamp)))?;
         }
-        space.recovered.found.settle(&stale, version);
+        space.recovered.found.settle(&stale, stamp);
         Ok(())
     }
 
@@ -396,7 +402,7 @@ impl Store {
         write(device, offset, bytes)
     }
 
-    /// Makes the volume's extents and its new ring official.
+    /// Makes the volume's extents and its new ring official, once all that was written is durable.
     pub(crate) fn commit_volume(
         &mut self,
         device: &mut dyn SyncDevice,
@@ -416,6 +422,7 @@ impl Store {
             backing_bytes,
             ring,
             attached_in: self.view.superblock.epoch,
+            run_version: recovered.run_version(),
             dropped: recovered.dropped,
         });
         for (extent, owner) in next.owners.iter_mut().enumerate() {
@@ -435,8 +442,8 @@ impl Store {
         dropped: DroppedPlaces,
         places: u64,
     ) -> Attached {
-        let RecoveredSpace { extents, recovered: Recovered { found, version, buffered, unreadable, .. } } =
-            space;
+        let version = space.recovered.run_version();
+        let RecoveredSpace { extents, recovered: Recovered { found, buffered, unreadable, .. } } = space;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);

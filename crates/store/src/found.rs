@@ -22,6 +22,8 @@ pub(crate) struct FoundPage {
     pub(crate) stamp: u64,
     /// Both copies say what is found, and all of it is durable.
     pub(crate) is_settled: bool,
+    /// A copy may have been written since the last start, and no flush be known to cover it.
+    pub(crate) is_recent: bool,
 }
 
 /// The places of a volume as they are found, by extent.
@@ -187,6 +189,14 @@ impl FoundPlaces {
         let (ordinal, within) = self.contents.split(place);
         let before = self.in_tables[ordinal as usize].get(&within);
         before.copied().unwrap_or_else(|| self.entry(place))
+    }
+
+    /// The pages of an extent of which a copy may have been written since the last start, those between them included; by their numbers in it.
+    pub(crate) fn recent_pages(&self, ordinal: usize, within: Range<u32>) -> Range<u32> {
+        let pages = &self.pages[ordinal * self.pages_per_extent as usize..];
+        let mut recent = within.filter(|&page| pages[page as usize].is_recent);
+        let Some(first) = recent.next() else { return 0..0 };
+        first..recent.next_back().unwrap_or(first) + 1
     }
 
     /// Pages whose copies do not both say what was found, numbered over all extents.
@@ -373,7 +383,7 @@ mod tests {
 
     fn found(entries: &[(Place, TableEntry)]) -> FoundPlaces {
         let mut found = FoundPlaces::new(SLOTS, 2, 1 << 40);
-        let page = |stamp| FoundPage { sequence: 1, stamp, is_settled: true };
+        let page = |stamp| FoundPage { sequence: 1, stamp, is_settled: true, is_recent: false };
         (0..3).for_each(|ordinal| found.insert_extent(ordinal, page(100)));
         *found.page_mut(2) = page(30);
         entries.iter().for_each(|&(place, entry)| found.read(place, entry));
@@ -442,7 +452,7 @@ mod tests {
         found.remove_extent(1);
         assert_eq!(found.by_version(), [SLOTS + 2, 0, SLOTS + 3]);
         assert_eq!((found.in_tables(SLOTS + 3), found.unsettled()), (TableEntry::default(), vec![2]));
-        found.insert_extent(0, FoundPage { sequence: 2, stamp: 0, is_settled: true });
+        found.insert_extent(0, FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false });
         assert_eq!(
             (found.by_version(), found.unsettled()),
             (vec![2 * SLOTS + 2, SLOTS, 2 * SLOTS + 3], vec![4])

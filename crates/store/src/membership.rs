@@ -78,6 +78,7 @@ impl SpaceDirectory {
                         true => superblock.epoch,
                         false => self.epoch,
                     },
+                    run_version: 0,
                     dropped: Default::default(),
                 };
                 put(&mut next, number, Some(volume));
@@ -180,7 +181,7 @@ impl SpaceDirectory {
             self.directory.volumes[number as usize].as_ref().map_or(0, |one| one.backing_bytes);
         let mut found =
             FoundPlaces::new(places_per_extent, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
-        let page = FoundPage { sequence: 2, stamp: 0, is_settled: true };
+        let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
         (0..extents.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
         let (contents, _, sequences) = found.into_contents(0);
         let places = Places::new(volume, contents, 0, (places_per_extent, pages), extents.clone(), places);

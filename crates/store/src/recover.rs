@@ -55,6 +55,17 @@ impl Recovered {
         Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0, dropped: Default::default() }
     }
 
+    /// The version that a start stamps table pages with: no record has it, so that they can be told from those of the run before, and from
+    /// those of an earlier start that came to nothing.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.version + u64::from(!planted("start-stamps-as-the-run-before"))
+    }
+
+    /// The version with which a run begins after this start.
+    pub(crate) fn run_version(&self) -> u64 {
+        self.stamp() + 1
+    }
+
     /// Blocks newer than the backing disk.
     pub(crate) fn dirty(&self) -> u64 {
         self.found.count(EntryState::Dirty)
@@ -93,6 +104,8 @@ pub(crate) struct RecoverySource<'a> {
     pub(crate) cache: CacheId,
     pub(crate) tag: VolumeTag,
     pub(crate) ring: u64,
+    /// With which version the last run began; 0 where that is not known.
+    pub(crate) run_version: u64,
     pub(crate) layout: DeviceLayout,
     pub(crate) extents: &'a [u32],
     /// Blocks of the volume.
@@ -185,7 +198,8 @@ fn read_tables(
     let mut tables = FoundPlaces::new(layout.places, layout.table_pages, source.blocks);
     let (mut bytes, mut latest) = (vec![0; at_once * pair_bytes], 0);
     for (ordinal, &extent) in source.extents.iter().enumerate() {
-        tables.insert_extent(ordinal, FoundPage { sequence: 0, stamp: 0, is_settled: false });
+        tables
+            .insert_extent(ordinal, FoundPage { sequence: 0, stamp: 0, is_settled: false, is_recent: true });
         for first in (0..layout.table_pages).step_by(at_once) {
             let pages = at_once.min((layout.table_pages - first) as usize);
             let bytes = &mut bytes[..pages * pair_bytes];
@@ -226,7 +240,6 @@ fn take_page(
     };
     let number = ordinal * source.layout.extent.table_pages as usize + page as usize;
     let is_settled = matches!(copies, (Some(one), Some(other)) if say_the_same(&one, &other));
-    *tables.page_mut(number) = FoundPage { sequence: newest.sequence, stamp: newest.stamp, is_settled };
     let mut latest = newest.stamp;
     if !newest.is_empty() {
         for (place, at) in tables.places_of_page(number).zip(0..ENTRIES_PER_PAGE) {
@@ -238,6 +251,11 @@ fn take_page(
             tables.read(place, entry);
         }
     }
+    let TableView { sequence, stamp, .. } = newest;
+    // A copy that cannot be read may be the newer one.
+    let is_old = matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < source.run_version);
+    let is_recent = !(is_old || planted("table-of-last-run-taken-for-older")) || source.run_version == 0;
+    *tables.page_mut(number) = FoundPage { sequence, stamp, is_settled, is_recent };
     Ok(latest)
 }
 

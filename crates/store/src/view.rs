@@ -266,6 +266,7 @@ impl StoreView {
             cache: self.superblock.cache,
             tag: volume.tag,
             ring: volume.ring,
+            run_version: volume.run_version,
             layout: self.layout,
             extents: &extents,
             blocks: self.blocks_of(backing_bytes),

@@ -2,9 +2,12 @@
 //! error is not an absence, and one whole copy is always there.
 
 use lode_engine::{GuestError, GuestOp, GuestRequest};
+use lode_format::DeviceLayout;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, all_schemes, flush, machine, pattern, plan, read, run_each, seeds, write};
-use lode_sim::{Access, Crash, Machine, Plan, RunCounts, World};
+use lode_sim::{Access, Crash, Machine, Plan, Rng, RunCounts, SimDisk, World};
+use lode_store::{Distrust, Store, StoreView, SyncDevice, VolumeSpec};
+use lode_types::MediaError;
 
 fn run_all(crash: Crash) -> RunCounts {
     let plan_of = |machine, seed| Plan { crash, start_read_errors: 80, ..plan(vec![machine], seed) };
@@ -169,6 +172,88 @@ fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint(
             assert!(found == pattern(name, (blocks * BLOCK) as usize), "{failing}, {run}: block {block}");
         }
     }
+}
+
+/// A start that drops clean blocks comes to nothing, after a run that wrote nothing. What it wrote can be read, and the next start must not
+/// take that for durable because nobody has written since.
+#[test]
+fn g2_what_a_start_wrote_that_came_to_nothing_is_written_again() {
+    let machine = machine("lru", &["write_policy=wb"], Quota::new(0, 60));
+    let attach = |ssd: &mut SimDisk, distrusts| {
+        let spec = VolumeSpec { distrusts, ..machine.spec() };
+        Store::open(ssd).and_then(|mut store| store.attach(ssd, &spec)).map(drop)
+    };
+    let clean = |ssd: &mut SimDisk| {
+        StoreView::read(ssd).and_then(|view| view.count_blocks(ssd, &machine.name)).unwrap().clean
+    };
+    let mut failed = 0;
+    for (failing, seed) in (0..2 * MOST_WRITES).flat_map(|failing| (0..8).map(move |seed| (failing, seed))) {
+        let mut world = World::new(machine.clone(), seed).unwrap();
+        write(&mut world, 100 * BLOCK, 40 * BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.drain();
+        world.settle();
+        world.go_down(true);
+        let ssd = &mut world.ssd;
+        attach(ssd, None).unwrap();
+        assert_eq!(clean(ssd), 40);
+        ssd.fail_after = Some(failing);
+        failed += u32::from(attach(ssd, Some(Distrust::Clean)).is_err());
+        ssd.fail_after = None;
+        attach(ssd, Some(Distrust::Clean)).unwrap();
+        ssd.power_cut(&mut Rng::new(seed));
+        assert_eq!(clean(ssd), 0, "{failing} writes, seed {seed}");
+    }
+    assert!(failed > 100, "{failed}");
+}
+
+/// Counts what is written.
+struct Counting<'a>(&'a mut SimDisk, u64);
+
+impl SyncDevice for Counting<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.0.read(offset_bytes, buf)
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.1 += bytes.len() as u64;
+        self.0.write(offset_bytes, bytes)
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn a_start_after_a_kill_writes_those_table_pages_again_that_the_last_run_wrote() {
+    const VOLUME_BYTES: u64 = 64 << 20;
+    let mut machine = machine("lru", &["write_policy=wb"], Quota::new(0, 10_000));
+    (machine.ssd_bytes, machine.config.volume_bytes) = (64 << 20, VOLUME_BYTES);
+    let start = |ssd: &mut SimDisk| {
+        let mut device = Counting(ssd, 0);
+        let mut store = Store::open(&mut device).unwrap();
+        store.attach(&mut device, &machine.spec()).unwrap();
+        device.1
+    };
+    let mut world = World::new(machine.clone(), 1).unwrap();
+    world.go_down(false);
+    let without = start(&mut world.ssd);
+    world.restart(machine.clone()).unwrap();
+    for block in 0..400 {
+        write(&mut world, block * BLOCK, BLOCK, block as u8).unwrap();
+        flush(&mut world).unwrap();
+    }
+    world.go_down(false);
+    let (with, after) = (start(&mut world.ssd), start(&mut world.ssd));
+    println!("{without} bytes, {with} after a run that wrote, {after} after that");
+    assert!(with > without && after == without, "{without} {with} {after}");
+    // Superblocks, directories and labels of the run, and no tables.
+    assert!(without < 2 * DeviceLayout::HEADS_BYTES, "{without}");
 }
 
 /// Writes and flushes of a start, and some more.
