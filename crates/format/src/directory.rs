@@ -43,7 +43,7 @@ pub struct Volume {
     /// The journal ring in force: pages of another ring are of an earlier run.
     pub ring: u64,
     /// With which version its last run began: pages of its tables that were written since are stamped with that or a later one, or speak
-    /// of one. 0: in one of before this was written, or none.
+    /// of one. 0: in one of before this was written, or none, or a start since then may have written tables.
     pub run_version: u64,
     /// In the run of which epoch it was last given its space at a start; 0: in one of before this was written.
     pub attached_in: u64,

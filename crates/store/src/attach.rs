@@ -182,7 +182,8 @@ impl Store {
 
     /// Writes the pages of the place tables that may have been written since the last start once more to where they are, for the same
     /// reason: with the older copy of a page written over, here or by a checkpoint, a power cut could take both. The older copies are
-    /// written along, because they lie between. What was written before the last start was durable when that was over.
+    /// written along, because they lie between. What was written before the last start was durable when that was over; a pair's
+    /// SSDs may differ in it all the same, because one of them was read.
     fn write_tables_again(
         &self,
         device: &mut dyn SyncDevice,
@@ -196,7 +197,10 @@ impl Store {
         for (ordinal, &extent) in space.extents.iter().enumerate() {
             for first in (0..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
                 let end = layout.extent.table_pages.min(first + TABLES_AT_ONCE as u32);
-                let recent = space.recovered.found.recent_pages(ordinal, first..end);
+                let recent = match device.has_copies() && !planted("old-tables-of-a-pair-left") {
+                    true => first..end,
+                    false => space.recovered.found.recent_pages(ordinal, first..end),
+                };
                 if recent.is_empty() {
                     continue;
                 }
@@ -340,13 +344,16 @@ impl Store {
     /// not find the page that gives an older copy of a block up and not yet the one with its newer copy. So first pages say
     /// what is believed *and* what they said before; of two copies the newer one counts.
     pub(crate) fn write_tables(
-        &self,
+        &mut self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
         space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         let stale = space.recovered.found.unsettled();
-        let (stamp, Recovered { version, durable, .. }) = (space.recovered.stamp(), &space.recovered);
+        if !stale.is_empty() {
+            self.forget_run(device, tag)?;
+        }
+        let Recovered { version, durable, .. } = space.recovered;
         if version > durable && !planted("believed-and-before-not-both") {
             let both = |found: &FoundPlaces, place: Place| match found.entry(place) {
                 TableEntry { state: EntryState::Free, .. } => found.in_tables(place),
@@ -362,10 +369,23 @@ impl Store {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is touched.
             flush(device)?;
-            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(stamp)))?;
+            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(version)))?;
         }
-        space.recovered.found.settle(&stale, stamp);
+        space.recovered.found.settle(&stale, version);
         Ok(())
+    }
+
+    /// Notes durably that table pages may have been written since the last run. Should this start come to nothing, because a flush fails
+    /// or the power, the next one cannot tell its pages from those that were durable before, and writes all of them again.
+    fn forget_run(&mut self, device: &mut dyn SyncDevice, tag: VolumeTag) -> Result<(), StoreError> {
+        let mut next = self.view.directory.clone();
+        let volume = next.volumes.iter_mut().flatten().find(|volume| volume.tag == tag);
+        let Some(volume) = volume.filter(|volume| volume.run_version > 0) else { return Ok(()) };
+        if planted("start-not-noted-before-its-tables") {
+            return Ok(());
+        }
+        volume.run_version = 0;
+        self.write_directory(device, next)
     }
 
     /// Writes pages to their older copies, with this stamp or the one that they have.

@@ -10,6 +10,10 @@ pub trait SyncDevice {
     fn size_bytes(&self) -> u64;
     /// Fills `buf` from `offset_bytes`.
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError>;
+    /// Whether there are several copies of everything, which a crash may have left different.
+    fn has_copies(&self) -> bool {
+        false
+    }
     /// As [`SyncDevice::read`]; where there are several copies of what is read, one that is right by this test, if any of them is.
     fn read_right(
         &mut self,
@@ -44,6 +48,10 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         (**self).read(offset_bytes, buf)
+    }
+
+    fn has_copies(&self) -> bool {
+        (**self).has_copies()
     }
 
     fn read_right(

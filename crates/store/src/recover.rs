@@ -55,15 +55,9 @@ impl Recovered {
         Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0, dropped: Default::default() }
     }
 
-    /// The version that a start stamps table pages with: no record has it, so that they can be told from those of the run before, and from
-    /// those of an earlier start that came to nothing.
-    pub(crate) fn stamp(&self) -> u64 {
-        self.version + u64::from(!planted("start-stamps-as-the-run-before"))
-    }
-
-    /// The version with which a run begins after this start.
+    /// The version with which a run begins after this start, which no record has: what is stamped below it was written before.
     pub(crate) fn run_version(&self) -> u64 {
-        self.stamp() + 1
+        self.version + 1
     }
 
     /// Blocks newer than the backing disk.
@@ -104,7 +98,7 @@ pub(crate) struct RecoverySource<'a> {
     pub(crate) cache: CacheId,
     pub(crate) tag: VolumeTag,
     pub(crate) ring: u64,
-    /// With which version the last run began; 0 where that is not known.
+    /// With which version the last run began; 0 where that is not known, or a start since then may have written tables.
     pub(crate) run_version: u64,
     pub(crate) layout: DeviceLayout,
     pub(crate) extents: &'a [u32],

@@ -300,6 +300,33 @@ fn g2_a_start_makes_what_describes_the_cache_the_same_on_both() {
     assert!(heads(&world.ssd) == heads(&world.pair.as_ref().expect("a pair").second));
 }
 
+/// What one SSD has of the tables is taken, and the other one's need not be the same, however old that is.
+#[test]
+fn g2_a_start_makes_tables_the_same_on_both() {
+    const TABLE: &[u8] = b"LODEslot";
+    let machine = lru();
+    let mut world = written(machine.clone(), 40);
+    world.go_down(false);
+    world.restart(machine.clone()).unwrap();
+    world.go_down(true);
+    let tables = |world: &World| {
+        let second = &world.pair.as_ref().expect("a pair").second;
+        let pages = metadata(&world.ssd).into_iter().map(|at| {
+            let mut copies = [[0; BLOCK as usize]; 2];
+            world.ssd.peek(at, &mut copies[0]);
+            second.peek(at, &mut copies[1]);
+            (at, copies)
+        });
+        pages.filter(|(_, copies)| copies[0].starts_with(TABLE)).collect::<Vec<_>>()
+    };
+    let before = tables(&world);
+    assert!(before.len() > 1, "{}", before.len());
+    let pair = world.pair.as_mut().expect("a pair");
+    before.iter().for_each(|&(at, _)| pair.second.flip_bit(at + 100, 3));
+    world.restart(machine).unwrap();
+    assert!(tables(&world).iter().all(|(_, [one, other])| one == other));
+}
+
 #[test]
 fn g7_the_last_ssd_of_a_pair_fails_as_one_ssd_does() {
     for seed in first_seeds(seeds()) {

@@ -101,6 +101,10 @@ impl SyncDevice for CacheDevice {
         either!(self, device => device.read(offset_bytes, buf))
     }
 
+    fn has_copies(&self) -> bool {
+        either!(self, device => device.has_copies())
+    }
+
     fn read_right(
         &mut self,
         offset_bytes: u64,

@@ -164,6 +164,10 @@ impl<D: SyncDevice> SyncDevice for PairArray<D> {
         self.read_parts(offset_bytes, buf, PairDevice::read)
     }
 
+    fn has_copies(&self) -> bool {
+        true
+    }
+
     fn read_right(
         &mut self,
         offset_bytes: u64,

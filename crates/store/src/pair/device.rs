@@ -147,6 +147,10 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
         self.read_from(&[0, 1], offset_bytes, buf).map(drop)
     }
 
+    fn has_copies(&self) -> bool {
+        true
+    }
+
     fn read_right(
         &mut self,
         offset_bytes: u64,
