@@ -6,7 +6,7 @@ use lode_format::DeviceLayout;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, all_schemes, flush, machine, pattern, plan, read, run_each, seeds, write};
 use lode_sim::{Access, Crash, Machine, Plan, Rng, RunCounts, SimDisk, World};
-use lode_store::{Distrust, Store, StoreView, SyncDevice, VolumeSpec};
+use lode_store::{Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 use lode_types::MediaError;
 
 fn run_all(crash: Crash) -> RunCounts {
@@ -174,15 +174,53 @@ fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint(
     }
 }
 
+/// What a start does with the SSD.
+fn attach(ssd: &mut SimDisk, machine: &Machine, distrusts: Option<Distrust>) -> Result<(), StoreError> {
+    let spec = VolumeSpec { distrusts, ..machine.spec() };
+    Store::open(ssd).and_then(|mut store| store.attach(ssd, &spec)).map(drop)
+}
+
+/// A run wrote a page of the tables, and the flush that should have covered it failed. The next start must not write over the other copy
+/// before it has written that one again: where the power fails then, both may be torn.
+#[test]
+fn g2_tables_of_a_run_whose_flush_failed_are_not_believed_by_the_next_start() {
+    let machine = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60));
+    let attach = |ssd: &mut SimDisk| attach(ssd, &machine, None);
+    let mut failed = [0, 0];
+    // A checkpoint of the run comes between.
+    for failing in 16..40 {
+        let mut world = World::new(machine.clone(), failing).unwrap();
+        write(&mut world, 100 * BLOCK, 40 * BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.settle();
+        world.go_down(false);
+        world.restart(machine.clone()).unwrap();
+        world.ssd.fail_nth = Some((Access::Flush, failing));
+        let mut writes =
+            (0..60).map(|_| write(&mut world, 5 * BLOCK, 16 * BLOCK, 2).is_ok() && flush(&mut world).is_ok());
+        failed[0] += u32::from(writes.any(|is_durable| !is_durable));
+        world.go_down(false);
+        world.ssd.fail_nth = None;
+        // Beside the tables a start writes the heads of the cache, and the blocks of the last commit.
+        for (second, seed) in (0..3 * MOST_WRITES).flat_map(|second| (0..10).map(move |seed| (second, seed)))
+        {
+            let mut ssd = world.ssd.clone();
+            ssd.fail_after = Some(second);
+            failed[1] += u32::from(attach(&mut ssd).is_err());
+            ssd.fail_after = None;
+            ssd.power_cut(&mut Rng::new(seed));
+            attach(&mut ssd).unwrap_or_else(|error| panic!("{failing} and {second}, seed {seed}: {error}"));
+        }
+    }
+    assert!(failed[0] == 24 && failed[1] > 1000, "{failed:?}");
+}
+
 /// A start that drops clean blocks comes to nothing, after a run that wrote nothing. What it wrote can be read, and the next start must not
 /// take that for durable because nobody has written since: where the power fails while that writes the other copies, both may be torn.
 #[test]
 fn g2_what_a_start_wrote_that_came_to_nothing_is_written_again() {
     let machine = machine("lru", &["write_policy=wb"], Quota::new(0, 60));
-    let attach = |ssd: &mut SimDisk, distrusts| {
-        let spec = VolumeSpec { distrusts, ..machine.spec() };
-        Store::open(ssd).and_then(|mut store| store.attach(ssd, &spec)).map(drop)
-    };
+    let attach = |ssd: &mut SimDisk, distrusts| attach(ssd, &machine, distrusts);
     let clean = |ssd: &mut SimDisk| {
         StoreView::read(ssd).and_then(|view| view.count_blocks(ssd, &machine.name)).unwrap().clean
     };
