@@ -1,10 +1,12 @@
 //! What this host remembers of a volume whose device failed: what of it on the SSD is not to be believed by starts to come. After
 //! the SSD failed, because blocks were written to the backing disk that the SSD's journal knows nothing of; after a flush of
 //! the backing disk failed, because what is read of that disk until the next reboot may be lost with it. A file for each
-//! volume, because the shards that write them know nothing of each other.
+//! volume, because the shards that write them know nothing of each other. What is noted of a disk counts for whoever is served
+//! from it, as long as `state_dir` is the same.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use lode_engine::Fence;
@@ -18,14 +20,18 @@ const CLEAN: &str = "The cache SSD failed, and what it held is being written to 
                      this VM's clean blocks on the SSD and removes this file.\n";
 const ALL: &str = "The cache SSD failed, and what it held was written to the backing disk without it. The next start drops all of \
                    this VM's blocks on the SSD and removes this file.\n";
-const UNTIL_REBOOT: &str = "A flush of the backing disk failed. What it should have covered may be readable until this host goes \
+const UNTIL_REBOOT: &str = "A flush of the backing disk or of its redo log failed. What it should have covered may be readable until this host goes \
                             down, and lost then. Each start drops this VM's clean blocks on the SSD; the first one after a \
                             reboot removes this file.\n";
 
 /// Before the boot in which a flush of the backing disk failed.
 const DISK_FAILED: &str = "disk failed in boot ";
+/// Before what tells the disk from others in that boot.
+const DISK: &str = "disk ";
 /// Stands for a boot that the system did not tell: no other one is known to be later.
 const UNKNOWN_BOOT: &str = "unknown";
+
+const ENDING: &str = ".failed";
 
 /// What is remembered of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,13 +40,26 @@ pub(crate) struct Noted {
     pub distrust: Distrust,
     /// The boot in which a flush of the backing disk failed: clean blocks are dropped until another one.
     failed_boot: Option<String>,
+    /// Which disk that was, see [`disk_in_boot`].
+    disk: Option<String>,
+}
+
+/// What tells a disk from others in this boot, also under another path: device and inode of an image, or the number of a block device.
+/// Paths and numbers may be another disk's after a reboot, when it does not matter any more.
+fn disk_in_boot(path: &Path) -> Option<String> {
+    let of = |data: Metadata| match data.file_type().is_block_device() {
+        true => format!("device {}", data.rdev()),
+        false => format!("file {} {}", data.dev(), data.ino()),
+    };
+    std::fs::metadata(path).ok().map(of)
 }
 
 impl Noted {
-    fn of(fence: Fence, boot: Option<String>) -> Noted {
+    fn of(fence: Fence, boot: Option<String>, disk: Option<String>) -> Noted {
         let distrust = if fence == Fence::All { Distrust::All } else { Distrust::Clean };
         let boot = || boot.unwrap_or_else(|| UNKNOWN_BOOT.to_owned());
-        Noted { distrust, failed_boot: (fence == Fence::CleanUntilReboot).then(boot) }
+        let is_of_disk = fence == Fence::CleanUntilReboot;
+        Noted { distrust, failed_boot: is_of_disk.then(boot), disk: disk.filter(|_| is_of_disk) }
     }
 
     /// What a file says, if it says one thing or the other.
@@ -51,15 +70,18 @@ impl Noted {
             "all" => Distrust::All,
             _ => return None,
         };
-        let failed_boot = lines.next().and_then(|line| line.strip_prefix(DISK_FAILED)).map(str::to_owned);
-        Some(Noted { distrust, failed_boot })
+        let mut after = |prefix| lines.next().and_then(|line| line.strip_prefix(prefix)).map(str::to_owned);
+        let failed_boot = after(DISK_FAILED);
+        let disk = failed_boot.as_ref().and_then(|_| after(DISK));
+        Some(Noted { distrust, failed_boot, disk })
     }
 
     fn text(&self) -> String {
         let is_all = self.distrust == Distrust::All;
         let mut text = if is_all { "all\n" } else { "clean\n" }.to_owned();
         if let Some(boot) = &self.failed_boot {
-            text = format!("{text}{DISK_FAILED}{boot}\n\n{UNTIL_REBOOT}");
+            let disk = self.disk.as_ref().map_or(String::new(), |disk| format!("{DISK}{disk}\n"));
+            text = format!("{text}{DISK_FAILED}{boot}\n{disk}\n{UNTIL_REBOOT}");
         }
         match (is_all, &self.failed_boot) {
             (true, _) => text + "\n" + ALL,
@@ -68,18 +90,27 @@ impl Noted {
         }
     }
 
-    /// What is noted where both were.
-    fn and(self, other: Noted) -> Noted {
+    /// What is noted in this boot where both were: of two boots the one that is not over.
+    fn and(self, other: Noted, boot: Option<&str>) -> Noted {
         let is_all = self.distrust == Distrust::All || other.distrust == Distrust::All;
         let distrust = if is_all { Distrust::All } else { Distrust::Clean };
-        Noted { distrust, failed_boot: self.failed_boot.or(other.failed_boot) }
+        let (keeps, gives) = if other.is_over(boot) { (self, other) } else { (other, self) };
+        Noted {
+            distrust,
+            failed_boot: keeps.failed_boot.or(gives.failed_boot),
+            disk: keeps.disk.or(gives.disk),
+        }
+    }
+
+    /// Whether there was a reboot since a flush of the disk failed, or none had failed.
+    fn is_over(&self, boot: Option<&str>) -> bool {
+        let is_other = |failed: &String| failed != UNKNOWN_BOOT && boot.is_some_and(|boot| boot != failed);
+        self.failed_boot.as_ref().is_none_or(is_other)
     }
 
     /// What starts of this boot must still know after one has dropped what it had to drop.
     fn left(self, boot: Option<&str>) -> Option<Noted> {
-        let is_over = |failed: &str| failed != UNKNOWN_BOOT && boot.is_some_and(|boot| boot != failed);
-        let failed_boot = self.failed_boot.filter(|failed| !is_over(failed))?;
-        Some(Noted { distrust: Distrust::Clean, failed_boot: Some(failed_boot) })
+        (!self.is_over(boot)).then_some(Noted { distrust: Distrust::Clean, ..self })
     }
 
     /// Why a start dropped blocks of a volume, and which.
@@ -92,7 +123,7 @@ impl Noted {
                 "the cache SSD failed when it was last served, so that its clean blocks on it were dropped"
             }
             (Distrust::Clean, Some(_)) => {
-                "a flush of its backing disk has failed, so that its clean blocks on the SSD were dropped; so they are at each start \
+                "a flush of its backing disk or redo log has failed, so that its clean blocks on the SSD were dropped; so they are at each start \
                  up to the first one after a reboot"
             }
         }
@@ -103,11 +134,23 @@ impl Noted {
 #[derive(Clone, Debug)]
 pub(crate) struct FenceFile {
     path: PathBuf,
+    /// See [`disk_in_boot`].
+    disk: Option<String>,
 }
 
 impl FenceFile {
     pub(crate) fn of(config: &Config, vm: &str) -> FenceFile {
-        FenceFile { path: config.state_dir.join(format!("{}.{vm}.failed", config.name)) }
+        FenceFile { path: config.state_dir.join(format!("{}.{vm}{ENDING}", config.name)), disk: None }
+    }
+
+    /// The same, of a volume with this backing disk.
+    pub(crate) fn of_disk(self, backing: &Path) -> FenceFile {
+        FenceFile { disk: disk_in_boot(backing), ..self }
+    }
+
+    /// The same, of a volume that had another name before.
+    pub(crate) fn of_disk_of(self, before: &FenceFile) -> FenceFile {
+        FenceFile { disk: before.disk.clone(), ..self }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -134,11 +177,54 @@ impl FenceFile {
         Ok(Some(noted))
     }
 
+    /// The same with what is noted of its disk under other names; and those files of them that nobody configured would remove.
+    pub(crate) fn noted_of_disk(
+        &self,
+        config: &Config,
+    ) -> Result<(Option<Noted>, Vec<FenceFile>), ServerError> {
+        let (mut noted, mut former, boot) = (self.noted()?, Vec::new(), boot_text());
+        for name in self.names_beside()? {
+            let other = FenceFile { path: self.path.with_file_name(&name), disk: None };
+            // One that says neither is refused when its own VM is served.
+            let Some(found) = other.noted().ok().flatten() else { continue };
+            if found.disk.is_none() || found.disk != self.disk {
+                continue;
+            }
+            let of_disk = Noted { distrust: Distrust::Clean, ..found };
+            noted = Some(match noted {
+                Some(noted) => noted.and(of_disk, boot.as_deref()),
+                None => of_disk,
+            });
+            let vm = name.strip_prefix(&format!("{}.", config.name)).and_then(|vm| vm.strip_suffix(ENDING));
+            if vm.is_some_and(|vm| !config.has_vm(vm)) {
+                former.push(other);
+            }
+        }
+        Ok((noted, former))
+    }
+
+    /// Names of other such files in the folder.
+    fn names_beside(&self) -> Result<Vec<String>, ServerError> {
+        let folder = self.path.parent().unwrap_or(Path::new("."));
+        let entries = match std::fs::read_dir(folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.and_then(Iterator::collect::<std::io::Result<Vec<_>>>),
+        };
+        let entries = entries.map_err(|error| self.fault("look beside", error))?;
+        let names = entries.iter().filter_map(|entry| entry.file_name().into_string().ok());
+        let is_other = |name: &String| name.ends_with(ENDING) && self.path.file_name() != Some(name.as_ref());
+        Ok(names.filter(is_other).collect())
+    }
+
     /// Notes this beside what is noted. When it returns, a crash cannot undo it.
     pub(crate) fn add(&self, fence: Fence) -> std::io::Result<()> {
         let before = self.noted().map_err(std::io::Error::other)?;
-        let new = Noted::of(fence, boot_text());
-        self.write(&before.map_or(new.clone(), |before| new.and(before)))
+        let boot = boot_text();
+        let new = Noted::of(fence, boot.clone(), self.disk.clone());
+        self.write(&match before {
+            Some(before) => new.and(before, boot.as_deref()),
+            None => new,
+        })
     }
 
     fn write(&self, noted: &Noted) -> std::io::Result<()> {
@@ -153,21 +239,28 @@ impl FenceFile {
     /// Notes what was noted under another name beside what is noted, and takes it away there.
     pub(crate) fn take_over(&self, other: &FenceFile) -> Result<(), ServerError> {
         let Some(others) = other.noted()? else { return Ok(()) };
-        let noted = self.noted()?.map_or(others.clone(), |noted| noted.and(others));
+        let noted = match self.noted()? {
+            Some(noted) => noted.and(others, boot_text().as_deref()),
+            None => others,
+        };
         self.write(&noted).map_err(|error| self.fault("write", error))?;
         other.remove()
     }
 
-    /// What was not to be believed is gone for good: what starts of this boot must still know stays.
-    pub(crate) fn obeyed(&self, noted: Noted) -> Result<(), ServerError> {
+    /// What was not to be believed is gone for good: what starts of this boot must still know stays; else it goes, here and where
+    /// it was noted before.
+    pub(crate) fn obeyed(&self, noted: Noted, former: Vec<FenceFile>) -> Result<(), ServerError> {
         match noted.left(boot_text().as_deref()) {
-            None => self.remove(),
+            None => former.iter().chain([self]).try_for_each(FenceFile::remove),
             Some(left) => self.write(&left).map_err(|error| self.fault("write", error)),
         }
     }
 
     fn remove(&self) -> Result<(), ServerError> {
-        let gone = std::fs::remove_file(&self.path).and_then(|()| self.sync_folder());
+        let gone = match std::fs::remove_file(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            gone => gone.and_then(|()| self.sync_folder()),
+        };
         gone.map_err(|error| self.fault("remove", error))
     }
 
@@ -175,7 +268,7 @@ impl FenceFile {
         File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 
-    fn fault(&self, what: &str, error: std::io::Error) -> ServerError {
+    pub(crate) fn fault(&self, what: &str, error: std::io::Error) -> ServerError {
         let text = format!("Cannot {what} {}; check `state_dir`", self.path.display());
         ServerError::because(ServerErrorKind::Identity, text, error)
     }
@@ -186,13 +279,21 @@ mod tests {
     use super::*;
 
     fn noted(distrust: Distrust, failed_boot: Option<&str>) -> Noted {
-        Noted { distrust, failed_boot: failed_boot.map(str::to_owned) }
+        Noted { distrust, failed_boot: failed_boot.map(str::to_owned), disk: None }
+    }
+
+    fn file(folder: &Path, vm: &str) -> FenceFile {
+        FenceFile { path: folder.join(format!("host1.{vm}.failed")), disk: None }
+    }
+
+    fn obey(fence: &FenceFile) {
+        fence.obeyed(fence.noted().unwrap().unwrap(), Vec::new()).unwrap();
     }
 
     #[test]
     fn what_was_put_up_is_found_until_it_is_obeyed() {
         let folder = tempfile::TempDir::new().unwrap();
-        let fence = FenceFile { path: folder.path().join("host1.vm1.failed") };
+        let fence = file(folder.path(), "vm1");
         assert_eq!(fence.noted().unwrap(), None);
         for (kind, distrust) in [(Fence::Clean, Distrust::Clean), (Fence::All, Distrust::All)] {
             fence.add(kind).unwrap();
@@ -201,7 +302,7 @@ mod tests {
         // A weaker one takes nothing away.
         fence.add(Fence::Clean).unwrap();
         assert_eq!(fence.noted().unwrap(), Some(noted(Distrust::All, None)));
-        fence.obeyed(fence.noted().unwrap().unwrap()).unwrap();
+        obey(&fence);
         assert_eq!(fence.noted().unwrap(), None);
         std::fs::write(&fence.path, "").unwrap();
         assert!(fence.noted().unwrap_err().to_string().contains("'clean' or 'all'"));
@@ -212,7 +313,7 @@ mod tests {
     #[test]
     fn g1_a_failed_disk_is_remembered_until_another_boot() {
         let folder = tempfile::TempDir::new().unwrap();
-        let fence = FenceFile { path: folder.path().join("host1.vm1.failed") };
+        let fence = file(folder.path(), "vm1");
         // The SSD's own failure does not make it forgotten, and is obeyed once.
         for kind in [Fence::CleanUntilReboot, Fence::Clean, Fence::All] {
             fence.add(kind).unwrap();
@@ -221,18 +322,19 @@ mod tests {
         let until = |distrust| Some(noted(distrust, boot.as_deref()));
         assert_eq!(fence.noted().unwrap(), until(Distrust::All));
         for _ in 0..2 {
-            fence.obeyed(fence.noted().unwrap().unwrap()).unwrap();
+            obey(&fence);
             assert_eq!(fence.noted().unwrap(), until(Distrust::Clean));
         }
         let text = std::fs::read_to_string(&fence.path).unwrap();
         std::fs::write(&fence.path, text.replace(boot.as_deref().unwrap(), "another")).unwrap();
-        fence.obeyed(fence.noted().unwrap().unwrap()).unwrap();
+        obey(&fence);
         assert_eq!(fence.noted().unwrap(), None);
     }
 
     #[test]
     fn a_boot_that_nobody_tells_is_never_over() {
-        let failed = |boot: Option<&str>| Noted::of(Fence::CleanUntilReboot, boot.map(str::to_owned));
+        let of = |fence, boot: Option<&str>| Noted::of(fence, boot.map(str::to_owned), None);
+        let failed = |boot| of(Fence::CleanUntilReboot, boot);
         for (failed_in, now, is_left) in [
             (Some("a"), Some("a"), true),
             (Some("a"), Some("b"), false),
@@ -242,13 +344,20 @@ mod tests {
         ] {
             assert_eq!(failed(failed_in).left(now).is_some(), is_left, "{failed_in:?} {now:?}");
         }
-        assert_eq!(Noted::of(Fence::All, Some("a".to_owned())).left(Some("a")), None);
+        assert_eq!(of(Fence::All, Some("a")).left(Some("a")), None);
+        // Of two boots the one that is not over stays, whichever was noted first.
+        for kept in ["now", UNKNOWN_BOOT] {
+            for (one, other) in [("old", kept), (kept, "old")] {
+                let both = failed(Some(one)).and(failed(Some(other)), Some("now"));
+                assert_eq!(both, failed(Some(kept)), "{one} {other}");
+            }
+        }
     }
 
     #[test]
     fn the_stricter_of_two_stays_under_another_name() {
         let folder = tempfile::TempDir::new().unwrap();
-        let [fence, other] = ["vm1", "vm2"].map(|vm| FenceFile { path: folder.path().join(vm) });
+        let [fence, other] = ["vm1", "vm2"].map(|vm| file(folder.path(), vm));
         other.add(Fence::All).unwrap();
         fence.take_over(&other).unwrap();
         other.add(Fence::CleanUntilReboot).unwrap();
@@ -256,5 +365,37 @@ mod tests {
         fence.take_over(&other).unwrap();
         let both = noted(Distrust::All, boot_text().as_deref());
         assert_eq!((fence.noted().unwrap(), other.noted().unwrap()), (Some(both), None));
+    }
+
+    /// The hazard is the disk's, under whatever name a VM is served from it.
+    #[test]
+    fn g1_a_failed_disk_is_remembered_under_other_names() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let state_dir = folder.path().display();
+        let text = format!(
+            "name = \"host1\"\nstate_dir = \"{state_dir}\"\n\
+             [[vm]]\nname = \"vm2\"\nbacking = {{ path = \"/d\" }}\nlisten = [\"unix:/s\"]\n"
+        );
+        let config = Config::parse(&text, Path::new("test.toml")).unwrap();
+        let [disk, moved, another] = ["disk", "moved", "another"].map(|name| folder.path().join(name));
+        [&disk, &another].into_iter().for_each(|path| std::fs::write(path, "").unwrap());
+        let before = FenceFile::of(&config, "vm1").of_disk(&disk);
+        before.add(Fence::CleanUntilReboot).unwrap();
+        std::fs::rename(&disk, &moved).unwrap();
+        let found = |disk: &Path| FenceFile::of(&config, "vm2").of_disk(disk).noted_of_disk(&config).unwrap();
+        assert_eq!(found(&another).0, None);
+        let (noted, former) = found(&moved);
+        assert_eq!(noted, before.noted().unwrap());
+        let fence = FenceFile::of(&config, "vm2").of_disk(&moved);
+        fence.obeyed(noted.unwrap(), former).unwrap();
+        assert_eq!(fence.noted().unwrap(), before.noted().unwrap(), "in this boot both stay");
+        let other_boot = |file: &FenceFile| {
+            let text = std::fs::read_to_string(&file.path).unwrap();
+            std::fs::write(&file.path, text.replace(boot_text().as_deref().unwrap(), "another")).unwrap();
+        };
+        [&before, &fence].into_iter().for_each(other_boot);
+        let (noted, former) = found(&moved);
+        fence.obeyed(noted.unwrap(), former).unwrap();
+        assert_eq!((fence.noted().unwrap(), before.noted().unwrap()), (None, None));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use lode_engine::{Engine, EngineConfig, OrderedConfig};
+use lode_engine::{Engine, EngineConfig, Fence, OrderedConfig};
 use lode_format::{CacheId, Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
@@ -79,8 +79,10 @@ pub(crate) struct Plan<'c> {
     /// Places of an extent there.
     extent_places: u32,
     fence: FenceFile,
-    /// What is remembered of a device of it that failed.
+    /// What is remembered of a device of it that failed, also from when its disk was another VM's.
     noted: Option<Noted>,
+    /// Where the latter is noted.
+    former_fences: Vec<FenceFile>,
     /// What its sidecar says.
     disk: Option<Checked>,
     redo: Option<OpenRedo>,
@@ -103,7 +105,8 @@ impl Plan<'_> {
 
     /// It has nothing on the SSD any more that would not be believed.
     pub(crate) fn obey_fence(&mut self) -> Result<(), ServerError> {
-        self.noted.take().map_or(Ok(()), |noted| self.fence.obeyed(noted))
+        let former = std::mem::take(&mut self.former_fences);
+        self.noted.take().map_or(Ok(()), |noted| self.fence.obeyed(noted, former))
     }
 
     /// Why nothing that is clean on the SSD may be believed: somebody else wrote to the disk.
@@ -171,7 +174,12 @@ impl Plan<'_> {
 
     /// What a redo log beside its disk holds comes to the disk, before anybody reads that.
     pub(crate) fn apply_redo(&self) -> Result<(), ServerError> {
-        redo::apply(self.vm, &self.backing)
+        let applied = redo::apply(self.vm, &self.backing);
+        if applied.is_err() && !self.vm.read_only {
+            // It may be a flush of the disk that failed.
+            self.fence.add(Fence::CleanUntilReboot).map_err(|error| self.fence.fault("write", error))?;
+        }
+        applied
     }
 
     /// Opens its redo log, or makes one, where its disk is written in the order of its guest's flushes.
@@ -473,7 +481,7 @@ pub(crate) fn plan_vm<'c>(
     backing: MediaFile,
     block: BlockSize,
 ) -> Result<Plan<'c>, ServerError> {
-    let fence = FenceFile::of(host, &vm.name);
+    let fence = FenceFile::of(host, &vm.name).of_disk(&vm.backing);
     check_disk(vm, backing.size_bytes(), block)?;
     let config = engine_config(host, vm, backing.size_bytes(), block)?;
     let export = ExportInfo::new(&vm.name, config.volume_bytes)
@@ -481,7 +489,7 @@ pub(crate) fn plan_vm<'c>(
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
         .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
         .with_read_only(vm.read_only);
-    let noted = fence.noted()?;
+    let (noted, former_fences) = fence.noted_of_disk(host)?;
     let (has_space, is_divided) = (config.share.ssd_blocks > 0, host.host.mode.measures());
     Ok(Plan {
         vm,
@@ -493,6 +501,7 @@ pub(crate) fn plan_vm<'c>(
         extent_places: 1,
         fence,
         noted,
+        former_fences,
         disk: None,
         redo: None,
     })

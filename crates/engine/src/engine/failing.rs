@@ -100,6 +100,11 @@ impl Engine {
         }
     }
 
+    /// Whether a flush of the backing disk has failed and the host does not remember it yet.
+    pub fn has_untold_failure(&self) -> bool {
+        self.has_failed(DeviceId::Backing) && self.wants_fence().is_some()
+    }
+
     fn wants_fence(&self) -> Option<Fence> {
         self.health.wants_fence(self.levels.dirty_blocks())
     }

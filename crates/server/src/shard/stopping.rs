@@ -93,8 +93,12 @@ impl Shard {
                 let ended: Vec<Option<bool>> = numbers.iter().map(ended).collect();
                 let writes = self.context.space.iter().any(|space| space.space.is_writing());
                 let are_over = ended.iter().all(Option::is_some);
-                let over = now >= deadline || are_over && self.fences.is_idle() && !writes;
-                over.then(|| self.ended(&numbers, ended.iter().all(|ended| *ended == Some(true)) && !writes))
+                let is_untold =
+                    |&at: &usize| self.guard(at, |volume| volume.has_untold_failure()) == Some(true);
+                let untold = numbers.iter().any(is_untold);
+                let over = now >= deadline || are_over && self.fences.is_idle() && !writes && !untold;
+                let saved = ended.iter().all(|ended| *ended == Some(true)) && !writes && !untold;
+                over.then(|| self.ended(&numbers, saved))
             }
         }
     }

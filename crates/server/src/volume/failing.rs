@@ -76,7 +76,8 @@ impl Volume {
             ),
             (Err(error), Fence::CleanUntilReboot) => tracing::error!(
                 "VM {name}: cannot write {path}: {error}. Before it is written a restart may put blocks into the cache that a \
-                 power failure takes from the backing disk; free space in `state_dir`"
+                 power failure takes from the backing disk: free space in `state_dir`, or write 'clean' into that file before the next \
+                 start"
             ),
             (Err(error), _) => tracing::error!(
                 "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the cache \
@@ -84,6 +85,11 @@ impl Volume {
             ),
         }
         self.engine.fence_ended(result.is_ok());
+    }
+
+    /// Whether a flush of the backing disk has failed and the next start would not know it.
+    pub(crate) fn has_untold_failure(&self) -> bool {
+        self.engine.has_untold_failure()
     }
 
     /// Whether the SSD failed and what it held is on its way to the backing disk.

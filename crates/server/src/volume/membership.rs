@@ -41,6 +41,6 @@ impl Volume {
     /// It has another name from now on, and notes under it that its SSD failed.
     pub(crate) fn rename(&mut self, export: ExportInfo, fence: FenceFile) {
         self.log.rename(export.name());
-        (self.export, self.fence) = (export, fence);
+        (self.export, self.fence) = (export, fence.of_disk_of(&self.fence));
     }
 }
