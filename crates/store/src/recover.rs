@@ -450,3 +450,36 @@ fn look_for(
         Ok(()) => Evidence::NotThere,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use lode_types::BlockSize;
+
+    use super::*;
+
+    /// Guarantee 9: nothing that went is believed, however many devices were dropped.
+    #[test]
+    fn g9_of_more_devices_than_there_is_room_for_all_count_as_dropped() {
+        let layout = DeviceLayout::new(64 << 20, 1 << 20, BlockSize::KIB_4).unwrap();
+        let mut recovered = Recovered::nothing(&layout, 100);
+        let gone = |recovered: &Recovered, home, version| {
+            recovered.dropped.iter().any(|dropped| dropped.has(home, version))
+        };
+        for (home, version) in [(0, 10), (3, 20), (0, 30)] {
+            recovered.version = version;
+            recovered.note_dropped(home);
+        }
+        assert!(gone(&recovered, 0, 30) && gone(&recovered, 3, 20));
+        assert!(!gone(&recovered, 0, 31) && !gone(&recovered, 3, 21) && !gone(&recovered, 1, 1));
+        // There is no room for a third one.
+        recovered.version = 40;
+        recovered.note_dropped(1);
+        for home in [0, 1, 3] {
+            assert!(gone(&recovered, home, 40) && !gone(&recovered, home, 41), "{home}");
+        }
+        // One that is dropped later is noted beside them.
+        recovered.version = 50;
+        recovered.note_dropped(2);
+        assert!(gone(&recovered, 2, 50) && gone(&recovered, 0, 40) && !gone(&recovered, 0, 50));
+    }
+}
