@@ -28,9 +28,9 @@ pub struct Decision {
     pub to_disk_us: Option<f64>,
     /// Time of the disk for a request with the former, as the peak counts it: the more, the busier the disk is; none where that does not
     /// count.
-    pub from_disk_peak_us: Option<f64>,
+    pub from_disk_peak_cost_us: Option<f64>,
     /// The same with the latter.
-    pub to_disk_peak_us: Option<f64>,
+    pub to_disk_peak_cost_us: Option<f64>,
     /// Blocks written to the SSD for a request with the former.
     pub from_ssd_writes: Option<f64>,
     /// Blocks written to the SSD for a request with the latter.

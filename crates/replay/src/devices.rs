@@ -56,7 +56,7 @@ pub struct DevicesReport {
     pub utilisation: Option<Utilisation>,
     /// Share of the busiest 60 s of all traces together for which the backing disks worked; above 1 they could not have kept up with
     /// what came then; none in less time.
-    pub backing_peak: Option<f64>,
+    pub backing_utilisation_peak: Option<f64>,
     /// Price of the levels.
     pub cost_usd: LevelCost,
     /// The drives that the SSD level takes, where it is bought as whole ones.
@@ -198,7 +198,7 @@ impl HostRun<'_> {
             active_energy_j: self.active_energy_j(operations),
             mean_w: energy_j.and_then(|energy_j| self.over_span(energy_j.total)),
             utilisation: paces.and_then(|paces| self.utilisation(paces)),
-            backing_peak: self
+            backing_utilisation_peak: self
                 .span_ns
                 .filter(|&ns| ns >= BUSY_INTERVAL_NS)
                 .map(|_| self.host.backing_busy(most_backing_work_ns, BUSY_INTERVAL_NS)),

@@ -248,10 +248,11 @@ impl<T: Lookahead> Driver<T> {
         self.prefetched = batch;
     }
 
-    /// Decides blocks that go the same way, those before another interval first.
+    /// Decides blocks that go the same way, those before another interval first. An interval begins with the last block of a request, which
+    /// is asked about once: a request of many blocks must not pass for many that say the same time.
     fn decide(&mut self, way: Way, run: &[PrefetchedAccess]) {
         let mut left = run;
-        while let Some(at) = left.iter().position(|next| self.busiest.begins_with(next.now_ns)) {
+        while let Some(at) = left.iter().position(|next| next.last && self.busiest.begins_with(next.now_ns)) {
             let (before, later) = left.split_at(at);
             self.decide_within(way, before);
             self.busiest.end(self.backing_work_ns());

@@ -6,7 +6,6 @@
 
 use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use lode_engine::Fence;
@@ -15,11 +14,14 @@ use lode_store::Distrust;
 use crate::boot::boot_text;
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::files::file_identity;
 
 const CLEAN: &str = "The cache SSD failed, and what it held is being written to the backing disk without it. The next start drops \
                      this VM's clean blocks on the SSD and removes this file.\n";
 const ALL: &str = "The cache SSD failed, and what it held was written to the backing disk without it. The next start drops all of \
                    this VM's blocks on the SSD and removes this file.\n";
+const ALL_BEFORE: &str = "Before that the cache SSD failed, and what it held was written to the backing disk without it: the next start \
+                          drops all of this VM's blocks on the SSD.\n";
 const UNTIL_REBOOT: &str = "A flush of the backing disk or of its redo log failed. What it should have covered may be readable until this host goes \
                             down, and lost then. Each start drops this VM's clean blocks on the SSD; the first one after a \
                             reboot removes this file.\n";
@@ -40,16 +42,16 @@ pub(crate) struct Noted {
     pub distrust: Distrust,
     /// The boot in which a flush of the backing disk failed: clean blocks are dropped until another one.
     failed_boot: Option<String>,
-    /// Which disk that was, see [`disk_in_boot`].
-    disk: Option<String>,
+    /// Which disks that were, see [`disk_in_boot`]: mostly one.
+    disks: Vec<String>,
 }
 
 /// What tells a disk from others in this boot, also under another path: device and inode of an image, or the number of a block device.
-/// Paths and numbers may be another disk's after a reboot, when it does not matter any more.
+/// After a reboot they may be another disk's, so that notes of another boot concern their own names alone.
 fn disk_in_boot(path: &Path) -> Option<String> {
-    let of = |data: Metadata| match data.file_type().is_block_device() {
-        true => format!("device {}", data.rdev()),
-        false => format!("file {} {}", data.dev(), data.ino()),
+    let of = |data: Metadata| match file_identity(&data) {
+        (true, number, _) => format!("device {number}"),
+        (false, device, inode) => format!("file {device} {inode}"),
     };
     std::fs::metadata(path).ok().map(of)
 }
@@ -59,7 +61,8 @@ impl Noted {
         let distrust = if fence == Fence::All { Distrust::All } else { Distrust::Clean };
         let boot = || boot.unwrap_or_else(|| UNKNOWN_BOOT.to_owned());
         let is_of_disk = fence == Fence::CleanUntilReboot;
-        Noted { distrust, failed_boot: is_of_disk.then(boot), disk: disk.filter(|_| is_of_disk) }
+        let disks = disk.filter(|_| is_of_disk).into_iter().collect();
+        Noted { distrust, failed_boot: is_of_disk.then(boot), disks }
     }
 
     /// What a file says, if it says one thing or the other.
@@ -70,21 +73,21 @@ impl Noted {
             "all" => Distrust::All,
             _ => return None,
         };
-        let mut after = |prefix| lines.next().and_then(|line| line.strip_prefix(prefix)).map(str::to_owned);
-        let failed_boot = after(DISK_FAILED);
-        let disk = failed_boot.as_ref().and_then(|_| after(DISK));
-        Some(Noted { distrust, failed_boot, disk })
+        let failed_boot = lines.next().and_then(|line| line.strip_prefix(DISK_FAILED)).map(str::to_owned);
+        let disks = lines.map_while(|line| line.strip_prefix(DISK)).map(str::to_owned);
+        Some(Noted { distrust, disks: disks.filter(|_| failed_boot.is_some()).collect(), failed_boot })
     }
 
     fn text(&self) -> String {
         let is_all = self.distrust == Distrust::All;
         let mut text = if is_all { "all\n" } else { "clean\n" }.to_owned();
         if let Some(boot) = &self.failed_boot {
-            let disk = self.disk.as_ref().map_or(String::new(), |disk| format!("{DISK}{disk}\n"));
-            text = format!("{text}{DISK_FAILED}{boot}\n{disk}\n{UNTIL_REBOOT}");
+            let disks: String = self.disks.iter().map(|disk| format!("{DISK}{disk}\n")).collect();
+            text = format!("{text}{DISK_FAILED}{boot}\n{disks}\n{UNTIL_REBOOT}");
         }
         match (is_all, &self.failed_boot) {
-            (true, _) => text + "\n" + ALL,
+            (true, None) => text + "\n" + ALL,
+            (true, Some(_)) => text + "\n" + ALL_BEFORE,
             (false, None) => text + "\n" + CLEAN,
             (false, Some(_)) => text,
         }
@@ -94,18 +97,24 @@ impl Noted {
     fn and(self, other: Noted, boot: Option<&str>) -> Noted {
         let is_all = self.distrust == Distrust::All || other.distrust == Distrust::All;
         let distrust = if is_all { Distrust::All } else { Distrust::Clean };
-        let (keeps, gives) = if other.is_over(boot) { (self, other) } else { (other, self) };
-        Noted {
-            distrust,
-            failed_boot: keeps.failed_boot.or(gives.failed_boot),
-            disk: keeps.disk.or(gives.disk),
+        let (mut kept, added) = if other.is_over(boot) { (self, other) } else { (other, self) };
+        if !added.is_over(boot) {
+            kept.disks.extend(added.disks);
+            kept.disks.sort_unstable();
+            kept.disks.dedup();
         }
+        Noted { distrust, ..kept }
     }
 
     /// Whether there was a reboot since a flush of the disk failed, or none had failed.
     fn is_over(&self, boot: Option<&str>) -> bool {
         let is_other = |failed: &String| failed != UNKNOWN_BOOT && boot.is_some_and(|boot| boot != failed);
         self.failed_boot.as_ref().is_none_or(is_other)
+    }
+
+    /// Whether a flush of the disk has failed in this boot.
+    pub(crate) fn is_of_this_boot(&self) -> bool {
+        !self.is_over(boot_text().as_deref())
     }
 
     /// What starts of this boot must still know after one has dropped what it had to drop.
@@ -130,7 +139,8 @@ impl Noted {
     }
 }
 
-/// The file of one volume.
+/// The file of one volume. It is written by the thread of its shard's fences, and by others only before that or while a volume gets
+/// another name.
 #[derive(Clone, Debug)]
 pub(crate) struct FenceFile {
     path: PathBuf,
@@ -168,8 +178,8 @@ impl FenceFile {
         };
         let noted = Noted::parse(&text).ok_or_else(|| {
             let text = format!(
-                "{} does not begin with 'clean' or 'all'; write 'clean' into it if in doubt, because a device failed when this \
-                 VM was last served",
+                "{} does not begin with 'clean' or 'all', and a device failed when this VM was last served: if in doubt write the lines \
+                 'clean' and '{DISK_FAILED}{UNKNOWN_BOOT}' into it, and remove it after the next reboot",
                 self.path.display()
             );
             ServerError::new(ServerErrorKind::Identity, text)
@@ -177,30 +187,25 @@ impl FenceFile {
         Ok(Some(noted))
     }
 
-    /// The same with what is noted of its disk under other names; and those files of them that nobody configured would remove.
-    pub(crate) fn noted_of_disk(
-        &self,
-        config: &Config,
-    ) -> Result<(Option<Noted>, Vec<FenceFile>), ServerError> {
-        let (mut noted, mut former, boot) = (self.noted()?, Vec::new(), boot_text());
+    /// The same with what is noted in this boot of its disk under other names.
+    ///
+    /// # Errors
+    /// As [`FenceFile::noted`], of any file: which disk one is of that cannot be read is not known.
+    pub(crate) fn noted_of_disk(&self) -> Result<Option<Noted>, ServerError> {
+        let (mut noted, boot) = (self.noted()?, boot_text());
+        let Some(disk) = &self.disk else { return Ok(noted) };
         for name in self.names_beside()? {
             let other = FenceFile { path: self.path.with_file_name(&name), disk: None };
-            // One that says neither is refused when its own VM is served.
-            let Some(found) = other.noted().ok().flatten() else { continue };
-            if found.disk.is_none() || found.disk != self.disk {
-                continue;
-            }
-            let of_disk = Noted { distrust: Distrust::Clean, ..found };
-            noted = Some(match noted {
-                Some(noted) => noted.and(of_disk, boot.as_deref()),
-                None => of_disk,
-            });
-            let vm = name.strip_prefix(&format!("{}.", config.name)).and_then(|vm| vm.strip_suffix(ENDING));
-            if vm.is_some_and(|vm| !config.has_vm(vm)) {
-                former.push(other);
+            let found = other.noted()?.filter(|found| !found.is_over(boot.as_deref()));
+            if let Some(found) = found.filter(|found| found.disks.contains(disk)) {
+                let of_disk = Noted { distrust: Distrust::Clean, disks: vec![disk.clone()], ..found };
+                noted = Some(match noted {
+                    Some(noted) => noted.and(of_disk, boot.as_deref()),
+                    None => of_disk,
+                });
             }
         }
-        Ok((noted, former))
+        Ok(noted)
     }
 
     /// Names of other such files in the folder.
@@ -247,11 +252,16 @@ impl FenceFile {
         other.remove()
     }
 
-    /// What was not to be believed is gone for good: what starts of this boot must still know stays; else it goes, here and where
-    /// it was noted before.
-    pub(crate) fn obeyed(&self, noted: Noted, former: Vec<FenceFile>) -> Result<(), ServerError> {
+    /// What stands here of a VM that nobody serves any more concerns none that gets its name, but for what is noted of disks in this
+    /// boot.
+    pub(crate) fn make_way(&self) -> Result<(), ServerError> {
+        self.noted()?.map_or(Ok(()), |noted| self.obeyed(noted))
+    }
+
+    /// What was not to be believed is gone for good: only what starts of this boot must still know stays.
+    pub(crate) fn obeyed(&self, noted: Noted) -> Result<(), ServerError> {
         match noted.left(boot_text().as_deref()) {
-            None => former.iter().chain([self]).try_for_each(FenceFile::remove),
+            None => self.remove(),
             Some(left) => self.write(&left).map_err(|error| self.fault("write", error)),
         }
     }
@@ -279,7 +289,7 @@ mod tests {
     use super::*;
 
     fn noted(distrust: Distrust, failed_boot: Option<&str>) -> Noted {
-        Noted { distrust, failed_boot: failed_boot.map(str::to_owned), disk: None }
+        Noted { distrust, failed_boot: failed_boot.map(str::to_owned), disks: Vec::new() }
     }
 
     fn file(folder: &Path, vm: &str) -> FenceFile {
@@ -287,7 +297,7 @@ mod tests {
     }
 
     fn obey(fence: &FenceFile) {
-        fence.obeyed(fence.noted().unwrap().unwrap(), Vec::new()).unwrap();
+        fence.obeyed(fence.noted().unwrap().unwrap()).unwrap();
     }
 
     #[test]
@@ -367,35 +377,52 @@ mod tests {
         assert_eq!((fence.noted().unwrap(), other.noted().unwrap()), (Some(both), None));
     }
 
-    /// The hazard is the disk's, under whatever name a VM is served from it.
+    /// The hazard is the disk's, under whatever name a VM is served from it, and in that boot.
     #[test]
     fn g1_a_failed_disk_is_remembered_under_other_names() {
         let folder = tempfile::TempDir::new().unwrap();
-        let state_dir = folder.path().display();
-        let text = format!(
-            "name = \"host1\"\nstate_dir = \"{state_dir}\"\n\
-             [[vm]]\nname = \"vm2\"\nbacking = {{ path = \"/d\" }}\nlisten = [\"unix:/s\"]\n"
-        );
-        let config = Config::parse(&text, Path::new("test.toml")).unwrap();
         let [disk, moved, another] = ["disk", "moved", "another"].map(|name| folder.path().join(name));
         [&disk, &another].into_iter().for_each(|path| std::fs::write(path, "").unwrap());
-        let before = FenceFile::of(&config, "vm1").of_disk(&disk);
+        let of = |vm: &str, disk: &Path| file(folder.path(), vm).of_disk(disk);
+        let before = of("vm1", &disk);
         before.add(Fence::CleanUntilReboot).unwrap();
         std::fs::rename(&disk, &moved).unwrap();
-        let found = |disk: &Path| FenceFile::of(&config, "vm2").of_disk(disk).noted_of_disk(&config).unwrap();
-        assert_eq!(found(&another).0, None);
-        let (noted, former) = found(&moved);
+        assert_eq!(of("vm2", &another).noted_of_disk().unwrap(), None);
+        let fence = of("vm2", &moved);
+        let noted = fence.noted_of_disk().unwrap();
         assert_eq!(noted, before.noted().unwrap());
-        let fence = FenceFile::of(&config, "vm2").of_disk(&moved);
-        fence.obeyed(noted.unwrap(), former).unwrap();
-        assert_eq!(fence.noted().unwrap(), before.noted().unwrap(), "in this boot both stay");
-        let other_boot = |file: &FenceFile| {
+        // It has a note of its own from then on, which a second disk does not take away.
+        fence.obeyed(noted.unwrap()).unwrap();
+        of("vm2", &another).add(Fence::CleanUntilReboot).unwrap();
+        let disks = fence.noted().unwrap().unwrap().disks;
+        assert_eq!(disks.len(), 2, "{disks:?}");
+        for disk in [&moved, &another] {
+            assert!(of("vm3", disk).noted_of_disk().unwrap().is_some());
+        }
+        // What cannot be read may be of any disk.
+        std::fs::write(&file(folder.path(), "vm9").path, "?").unwrap();
+        assert!(of("vm3", &moved).noted_of_disk().is_err());
+        file(folder.path(), "vm9").remove().unwrap();
+        // After a reboot names count alone, and a note stays until its own VM is served.
+        for file in [&before, &fence] {
             let text = std::fs::read_to_string(&file.path).unwrap();
             std::fs::write(&file.path, text.replace(boot_text().as_deref().unwrap(), "another")).unwrap();
-        };
-        [&before, &fence].into_iter().for_each(other_boot);
-        let (noted, former) = found(&moved);
-        fence.obeyed(noted.unwrap(), former).unwrap();
-        assert_eq!((fence.noted().unwrap(), before.noted().unwrap()), (None, None));
+        }
+        assert_eq!(of("vm3", &moved).noted_of_disk().unwrap(), None);
+        fence.obeyed(fence.noted_of_disk().unwrap().unwrap()).unwrap();
+        assert_eq!((fence.noted().unwrap(), before.noted().unwrap().is_some()), (None, true));
+    }
+
+    #[test]
+    fn what_is_left_of_another_vm_is_not_obeyed_by_one_that_gets_its_name() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let fence = file(folder.path(), "vm1");
+        fence.make_way().unwrap();
+        fence.add(Fence::All).unwrap();
+        fence.make_way().unwrap();
+        assert_eq!(fence.noted().unwrap(), None);
+        [Fence::All, Fence::CleanUntilReboot].into_iter().for_each(|kind| fence.add(kind).unwrap());
+        fence.make_way().unwrap();
+        assert_eq!(fence.noted().unwrap(), Some(noted(Distrust::Clean, boot_text().as_deref())));
     }
 }

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use lode_engine::{EngineConfig, OrderedConfig};
 use lode_format::{CacheId, RedoLabel, VolumeTag};
 use lode_media::{Direct, Lock, MediaFile, OpenOptions};
-use lode_store::{RedoLog, apply_redo_log, check_redo_log, create_redo_log, read_redo_log};
+use lode_store::{
+    RedoLog, StoreError, StoreErrorKind, apply_redo_log, check_redo_log, create_redo_log, read_redo_log,
+};
 use serde::Serialize;
 use tracing::info;
 
@@ -144,12 +146,20 @@ pub(crate) fn find(
 }
 
 /// Before a VM's disk is read by anybody: what its redo log holds comes to the disk. A log that the VM does not need any more
-/// goes.
-pub(crate) fn apply(vm: &VmConfig, backing: &MediaFile) -> Result<(), ServerError> {
+/// goes. Where a device failed meanwhile `a_device_failed` is told, before the error.
+pub(crate) fn apply(
+    vm: &VmConfig,
+    backing: &MediaFile,
+    a_device_failed: impl FnOnce(),
+) -> Result<(), ServerError> {
     let Some((path, file, found)) = find(vm, backing.size_bytes())? else { return Ok(()) };
     let blocks = found.entries.len();
     if !vm.read_only {
-        apply_to(&path, &file, backing)?;
+        let applied = apply_to(&file, backing);
+        if matches!(&applied, Err(error) if error.kind() == StoreErrorKind::Media) {
+            a_device_failed();
+        }
+        applied.map_err(failed(&path))?;
     }
     if blocks > 0 {
         info!(
@@ -164,8 +174,8 @@ pub(crate) fn apply(vm: &VmConfig, backing: &MediaFile) -> Result<(), ServerErro
     Ok(())
 }
 
-fn apply_to(path: &Path, file: &MediaFile, backing: &MediaFile) -> Result<Option<RedoLog>, ServerError> {
-    apply_redo_log(&mut FileDevice(file), &mut FileDevice(backing)).map_err(failed(path))
+fn apply_to(file: &MediaFile, backing: &MediaFile) -> Result<Option<RedoLog>, StoreError> {
+    apply_redo_log(&mut FileDevice(file), &mut FileDevice(backing))
 }
 
 fn remove(path: &Path) -> Result<(), ServerError> {
@@ -262,7 +272,7 @@ pub fn recover_disk(disk: &Path, redo: Option<&Path>) -> Result<Option<Recovered
         OpenOptions { write: true, direct: Direct::Prefer, create_size: None, lock: Lock::Exclusive };
     let backing = MediaFile::open(disk, &options)
         .map_err(|fault| ServerError::because(ServerErrorKind::Media, "Cannot open the disk", fault))?;
-    let log = apply_to(&path, &file, &backing)?;
+    let log = apply_to(&file, &backing).map_err(failed(&path))?;
     Ok(log.map(|log| RecoveredDisk {
         disk: disk.to_owned(),
         redo: path,

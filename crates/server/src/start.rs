@@ -81,8 +81,6 @@ pub(crate) struct Plan<'c> {
     fence: FenceFile,
     /// What is remembered of a device of it that failed, also from when its disk was another VM's.
     noted: Option<Noted>,
-    /// Where the latter is noted.
-    former_fences: Vec<FenceFile>,
     /// What its sidecar says.
     disk: Option<Checked>,
     redo: Option<OpenRedo>,
@@ -105,8 +103,7 @@ impl Plan<'_> {
 
     /// It has nothing on the SSD any more that would not be believed.
     pub(crate) fn obey_fence(&mut self) -> Result<(), ServerError> {
-        let former = std::mem::take(&mut self.former_fences);
-        self.noted.take().map_or(Ok(()), |noted| self.fence.obeyed(noted, former))
+        self.noted.take().map_or(Ok(()), |noted| self.fence.obeyed(noted))
     }
 
     /// Why nothing that is clean on the SSD may be believed: somebody else wrote to the disk.
@@ -174,12 +171,12 @@ impl Plan<'_> {
 
     /// What a redo log beside its disk holds comes to the disk, before anybody reads that.
     pub(crate) fn apply_redo(&self) -> Result<(), ServerError> {
-        let applied = redo::apply(self.vm, &self.backing);
-        if applied.is_err() && !self.vm.read_only {
-            // It may be a flush of the disk that failed.
-            self.fence.add(Fence::CleanUntilReboot).map_err(|error| self.fence.fault("write", error))?;
-        }
-        applied
+        redo::apply(self.vm, &self.backing, || {
+            // It may be a flush that failed.
+            if let Err(error) = self.fence.add(Fence::CleanUntilReboot) {
+                warn!("VM {}: {}", self.vm.name, self.fence.fault("write", error));
+            }
+        })
     }
 
     /// Opens its redo log, or makes one, where its disk is written in the order of its guest's flushes.
@@ -489,7 +486,7 @@ pub(crate) fn plan_vm<'c>(
         .and_then(|export| export.with_preferred_block_bytes(block.bytes() as u32))
         .map_err(|error| ServerError::because(ServerErrorKind::Config, format!("VM {}", vm.name), error))?
         .with_read_only(vm.read_only);
-    let (noted, former_fences) = fence.noted_of_disk(host)?;
+    let noted = fence.noted_of_disk()?;
     let (has_space, is_divided) = (config.share.ssd_blocks > 0, host.host.mode.measures());
     Ok(Plan {
         vm,
@@ -501,7 +498,6 @@ pub(crate) fn plan_vm<'c>(
         extent_places: 1,
         fence,
         noted,
-        former_fences,
         disk: None,
         redo: None,
     })
@@ -555,6 +551,14 @@ fn prepare_vm(
     }
     if attached.is_some() {
         plan.noted.iter().for_each(|noted| warn!("VM {name}: {}", noted.reason()));
+    }
+    if plan.config.ordered.is_some() && plan.noted.as_ref().is_some_and(Noted::is_of_this_boot) {
+        warn!(
+            "VM {name}: until this host was rebooted the backing disk alone may lose what the guest zeroed or trimmed before that \
+             flush, and not what it wrote later: should every cache SSD be lost until then, look at it with `fsck`"
+        );
+    }
+    if attached.is_some() || !plan.has_space {
         plan.obey_fence()?;
     }
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);

@@ -350,7 +350,8 @@ impl Store {
         space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         let stale = space.recovered.found.unsettled();
-        if !stale.is_empty() {
+        // With copies all pages are written once more in any case.
+        if !stale.is_empty() && !device.has_copies() {
             self.forget_run(device, tag)?;
         }
         let Recovered { version, durable, .. } = space.recovered;

@@ -290,9 +290,10 @@ fn decision_text(decision: &Decision) -> String {
     let disk = decision.from_disk_us.zip(decision.to_disk_us);
     match (latency, disk, decision.from_ssd_writes.zip(decision.to_ssd_writes)) {
         (Some((from_us, to_us)), Some((from_disk_us, to_disk_us)), Some((from_writes, to_writes))) => {
-            let peak = decision.from_disk_peak_us.zip(decision.to_disk_peak_us);
-            let peak =
-                peak.map(|(from_us, to_us)| format!(" ({to_us:.0} instead of {from_us:.0} at the peak)"));
+            let peak = decision.from_disk_peak_cost_us.zip(decision.to_disk_peak_cost_us);
+            let peak = peak.map(|(from_us, to_us)| {
+                format!(" ({to_us:.0} instead of {from_us:.0} as the peak counts it)")
+            });
             text += &format!(
                 "{to_us:.0} us a request instead of {from_us:.0}, {to_disk_us:.0} us of the disk's time instead of \
                  {from_disk_us:.0}{}, SSD writes {to_writes:.2} instead of {from_writes:.2}, by their shadows\n",
@@ -324,7 +325,7 @@ fn devices_text(devices: &DevicesReport) -> String {
     if let Some(used) = devices.utilisation {
         let percent = |share| output::percent(Some(share));
         text += &format!(", busy SSD {} % and disks {} %", percent(used.ssd), percent(used.backing));
-        if let Some(peak) = devices.backing_peak {
+        if let Some(peak) = devices.backing_utilisation_peak {
             text += &format!(" (in the busiest minute {} %)", percent(peak));
         }
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::common::{Daemon, MIB, Numbers, Site, SmallFolder, lode};
+use crate::common::{Daemon, MIB, Numbers, Site, SmallFolder, lode, lode_fails};
 use crate::fleet::{Fleet, Kind, compare, write_some};
 use crate::known::KnownDisk;
 
@@ -376,5 +376,36 @@ fn g1_clean_blocks_are_dropped_until_a_reboot_after_a_flush_of_the_disk_failed()
     fill_and_stop(daemon);
     let daemon = site.serve_up();
     assert!(cached(&daemon).as_u64() >= Some(16));
+    daemon.stop();
+}
+
+/// What must not be believed of a volume is remembered until it is gone, however often its VM is refused.
+#[test]
+fn g1_an_addition_that_is_refused_leaves_the_note_of_a_failed_ssd() {
+    let site = Site::new();
+    let note = site.path("state/test.vm2.failed");
+    let daemon = site.serve_up();
+    let mut client = daemon.client("vm2");
+    client.write(0, &[7; 4096]);
+    drop(client);
+    daemon.kill();
+    // As if the SSD had failed, and the disk had got all that it held and more.
+    fs::write(&note, "all\n").unwrap();
+    let both = fs::read_to_string(site.path("test.toml")).unwrap();
+    let (first, _) = both.split_once("[[vm]]\nname = \"vm2\"").unwrap();
+    fs::write(site.path("test.toml"), first).unwrap();
+    let daemon = site.serve_up();
+    let (disk, socket) = (site.text("vm2.img"), site.text("vm2.sock"));
+    let (backing, listen) = (format!("backing={disk}"), format!("listen=unix:{socket}"));
+    let config = site.text("test.toml");
+    let said = lode_fails(&["vm", "add", &config, "vm2", &backing, &listen, "scheme=lru", "ssd=16MiB"]);
+    assert!(said.contains("restart the service"), "{said}");
+    assert_eq!(fs::read_to_string(&note).unwrap(), "all\n");
+    daemon.stop();
+    fs::write(site.path("test.toml"), both).unwrap();
+    let daemon = site.serve_up();
+    assert!(site.log().contains("VM vm2: the cache SSD failed when it was last served"), "{}", site.log());
+    assert!(!note.exists());
+    assert_eq!(daemon.client("vm2").read(0, 4096), [0; 4096]);
     daemon.stop();
 }

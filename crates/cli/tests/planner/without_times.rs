@@ -106,7 +106,7 @@ fn in_json_what_needs_times_is_null() {
             "energy_j",
             "mean_w",
             "utilisation",
-            "backing_peak",
+            "backing_utilisation_peak",
         ],
     );
     assert!(real(&devices["active_energy_j"]["total"]) > 0.0);

@@ -157,15 +157,15 @@ fn its_choices_equal_the_oracles() {
                 (one.block_accesses, &one.from, &one.to),
                 (other.block_accesses, &other.from, &other.to)
             );
-            prop_assert_eq!(one.from_disk_peak_us.is_some(), given.disk_peak_weight > 0.0);
+            prop_assert_eq!(one.from_disk_peak_cost_us.is_some(), given.disk_peak_weight > 0.0);
             let figures = |one: &Decision| {
                 [
                     one.from_latency_us,
                     one.to_latency_us,
                     one.from_disk_us,
                     one.to_disk_us,
-                    one.from_disk_peak_us.or(Some(0.0)),
-                    one.to_disk_peak_us.or(Some(0.0)),
+                    one.from_disk_peak_cost_us.or(Some(0.0)),
+                    one.to_disk_peak_cost_us.or(Some(0.0)),
                     one.from_ssd_writes,
                     one.to_ssd_writes,
                 ]

@@ -153,7 +153,7 @@ fn check_devices_keys(json: &Value) {
         "active_energy_j",
         "mean_w",
         "utilisation",
-        "backing_peak",
+        "backing_utilisation_peak",
         "cost_usd",
         "drives",
     ];
@@ -264,14 +264,14 @@ fn the_busiest_minute_by_hand() {
     };
     let times_s = [0, 1, 2, 3, 4, 5, 50, 51, 57, 58, 59, 60, 61, 130];
     let report = report_on("default", "sizing=off", &reads(&times_s));
-    let peak = report.devices.backing_peak.expect("more than a minute");
+    let peak = report.devices.backing_utilisation_peak.expect("more than a minute");
     assert!((peak - 11.0 * 0.008 / 60.0).abs() < 1e-12, "{peak}");
     // Of several disks each works for its part, and no more in a minute than in all.
     let of_array = report_on("sata-raid5", "sizing=off", &reads(&times_s)).devices;
     let (peak, mean) =
-        (of_array.backing_peak.expect("as long"), of_array.utilisation.expect("a span").backing);
+        (of_array.backing_utilisation_peak.expect("as long"), of_array.utilisation.expect("a span").backing);
     assert!(peak > mean && peak * 60.0 < mean * 130.0, "{peak} {mean}");
-    assert_eq!(report_on("default", "sizing=off", &reads(&[0, 59])).devices.backing_peak, None);
+    assert_eq!(report_on("default", "sizing=off", &reads(&[0, 59])).devices.backing_utilisation_peak, None);
 }
 
 #[test]
@@ -280,7 +280,9 @@ fn a_span_of_no_time_has_no_rates() {
     let json = serde_json::to_value(report(trace)).expect("JSON");
     let devices = &json["devices"];
     assert_eq!(devices["span_s"], 0.0);
-    for key in ["ssd_written_bytes_per_s", "ssd_life_years", "mean_w", "utilisation", "backing_peak"] {
+    for key in
+        ["ssd_written_bytes_per_s", "ssd_life_years", "mean_w", "utilisation", "backing_utilisation_peak"]
+    {
         assert!(devices[key].is_null(), "{key}");
     }
     assert!(json["vms"][0]["devices"]["active_mean_w"].is_null());

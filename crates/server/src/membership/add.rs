@@ -141,12 +141,14 @@ impl AddVm {
         give_up: &AtomicBool,
     ) -> Result<AddedVm, String> {
         let state = StateFile::of(&self.config);
-        plan.apply_redo().and_then(|()| plan.obey_fence()).map_err(|error| error.to_string())?;
+        plan.apply_redo().map_err(|error| error.to_string())?;
         let attached = match self.reach.ssd_blocks {
             0 => None,
             _ => Some(self.new_volume(parts, vm, &plan.config, &state, give_up)?),
         };
         let tag = attached.as_ref().map(Attached::tag);
+        // Nothing of it is on the SSD that should not be believed: its volume is new.
+        let obeyed = if attached.is_some() { plan.obey_fence() } else { Ok(()) };
         let keeps_records = attached.as_ref().is_some_and(Attached::keeps_records);
         let noted = tag.map_or(Ok(()), |_| state.note_records(&self.vm, keeps_records));
         let ssd = parts.space.ssd().filter(|_| tag.is_some());
@@ -165,7 +167,11 @@ impl AddVm {
         let has_new_redo = plan.has_new_redo();
         let mut prepared = plan.ready(attached, media, read_ssd, disks);
         let disk = prepared.disk.take().map(|disk| (self.number, disk, tag));
-        let claimed = redo.map(drop).and(noted).and_then(|()| parts.claims.begin(disk.into_iter().collect()));
+        let claimed = redo
+            .map(drop)
+            .and(noted)
+            .and(obeyed)
+            .and_then(|()| parts.claims.begin(disk.into_iter().collect()));
         let served = claimed
             .map_err(|error| error.to_string())
             .and_then(|()| self.serve(parts, prepared, tag, frames));

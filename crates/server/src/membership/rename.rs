@@ -64,6 +64,7 @@ impl RenameVm {
         let RenameVm { from, to, tag, .. } = self;
         let words = |error: ServerError| error.to_string();
         parts.check_ssd()?;
+        FenceFile::of(&self.config, to).make_way().map_err(words)?;
         state.begin_renaming(from, to).map_err(words)?;
         if let Err(error) = self.rename_in_file(from, to) {
             return Err(self.undone(state, &error.to_string()));

@@ -195,8 +195,8 @@ pub(crate) fn remove_served(pairs: &ServedPairs, path: &Path) -> Result<(), Fail
         .into());
     }
     let file = pair.file(member);
-    pair.take_out(member);
-    if let Some(file) = file.filter(|_| is_resilvered) {
+    let lacks_something = pair.take_out(member);
+    if let Some(file) = file.filter(|_| lacks_something) {
         // The next start does not go on with it. What fails of this is as well: it cannot be read then. Who resilvered it writes no
         // label after this.
         let _turn = pair.label_turn(member);

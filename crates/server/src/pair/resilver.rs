@@ -232,10 +232,15 @@ impl ServedPair {
         from: &mut MemberDevice,
         to: &mut MemberDevice,
     ) -> Result<Pair, String> {
-        let was = self.state().labels;
-        let (before, counting) = was.counting(member, to.size_bytes(), self.epoch);
         // The other one first: it is who has everything, and must not be older than what this one says.
         let turn = self.label_turn(1 - member);
+        let state = self.state();
+        if !self.is_current(&state, one) {
+            return Err(GIVEN_UP.to_owned());
+        }
+        let was = state.labels;
+        drop(state);
+        let (before, counting) = was.counting(member, to.size_bytes(), self.epoch);
         write_label(from, &before.label(1 - member))
             .map_err(|error| format!("the other SSD does not take its label: {error}"))?;
         drop(turn);

@@ -272,16 +272,18 @@ impl ServedPair {
         self.let_go(member, why, EventKind::Failure);
     }
 
-    /// A member is to go. The last one that has everything is not dropped.
-    pub(super) fn take_out(self: &Arc<Self>, member: usize) {
-        self.let_go(member, "it was taken out", EventKind::Setting);
+    /// A member is to go. The last one that has everything is not dropped. True: it was being resilvered until now, and so lacks
+    /// something.
+    pub(super) fn take_out(self: &Arc<Self>, member: usize) -> bool {
+        self.let_go(member, "it was taken out", EventKind::Setting)
     }
 
-    fn let_go(self: &Arc<Self>, member: usize, why: &str, kind: EventKind) {
+    fn let_go(self: &Arc<Self>, member: usize, why: &str, kind: EventKind) -> bool {
         let mut state = self.state();
         let (health, _) = self.health();
         let path = state.members[member].path.display().to_string();
-        if health.resilvering == Some(member) {
+        let is_resilvered = health.resilvering == Some(member);
+        if is_resilvered {
             self.set_health(&state, |health| health.resilvering = None);
             let text = format!("SSD {path} is not resilvered any more: {why}");
             tracing::warn!("{text}. What it has is not used; `lode device list` shows how the pair stands");
@@ -306,7 +308,7 @@ impl ServedPair {
             }
             self.note(kind, &text);
         } else {
-            return;
+            return false;
         }
         let gone = &mut state.members[member];
         (gone.file, gone.why) = (None, Some(why.to_owned()));
@@ -314,6 +316,7 @@ impl ServedPair {
         drop(state);
         self.tell_all();
         self.record();
+        is_resilvered
     }
 
     /// Has a thread write the label that is to be written, unless one does.

@@ -76,8 +76,8 @@ impl Volume {
             ),
             (Err(error), Fence::CleanUntilReboot) => tracing::error!(
                 "VM {name}: cannot write {path}: {error}. Before it is written a restart may put blocks into the cache that a \
-                 power failure takes from the backing disk: free space in `state_dir`, or write 'clean' into that file before the next \
-                 start"
+                 power failure takes from the backing disk: free space in `state_dir`, or write the lines 'clean' and 'disk failed in boot \
+                 unknown' into that file, and remove it after the next reboot"
             ),
             (Err(error), _) => tracing::error!(
                 "VM {name}: cannot write {path}: {error}. Before it is written the backing disk does not get what the cache \

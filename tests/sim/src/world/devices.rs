@@ -341,15 +341,18 @@ impl World {
         }
     }
 
-    /// The run is over. Whether a flush of the backing disk that failed in it would be remembered by nobody: the daemon was killed
-    /// in the moment between. Nothing helps against that (`docs/design.md`), so that it is not looked for.
+    /// The run is over. Whether it is settled now what a flush of the backing disk that failed in it has lost: it would be remembered
+    /// by nobody, where the daemon was killed in the moment between. Nothing helps against that (`docs/design.md`), so that it is not
+    /// looked for.
     pub(super) fn fence_goes_down(&mut self, power_cut: bool) -> bool {
         self.notice_failures();
         self.disk_failure_untold |= self.engine.next_fence() == Some(Fence::CleanUntilReboot);
         self.fence_may_be_there();
         let is_untold = std::mem::take(&mut self.disk_failure_untold);
         let is_unknown = !self.engine.has_failed(DeviceId::Backing);
-        let is_forgotten = !self.fenced_until_reboot && (is_untold || is_unknown);
+        // Nor does anything help the disk alone of a volume that is written in order (guarantee 11).
+        let is_ordered = self.machine.config.ordered.is_some();
+        let is_forgotten = is_ordered || !self.fenced_until_reboot && (is_untold || is_unknown);
         self.fenced_until_reboot &= !power_cut;
         is_forgotten
     }

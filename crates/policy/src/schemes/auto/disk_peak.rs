@@ -5,8 +5,9 @@
 //! worked in an interval lately, in the mean of the shadows: a microsecond counts in full in an interval as busy as the busiest, and for
 //! an eighth in one that is half as busy. Such a sum of fourth powers is least where about the maximum is, and unlike a maximum it adds
 //! up, look by look; what work counts for does not depend on whether an interval just reaches a threshold. `r` is no more than a scale,
-//! the same for all shadows. Where it grows within an interval, what has been counted stays, which makes that up to four times as much in
-//! an interval busier than any before; taken back, costs could be negative at a look, and what is saved more than all.
+//! the same for all shadows. Where it grows within an interval, what has been counted stays, which makes that up to four times as much
+//! in an interval busier than any before, in the mean of the shadows, and more with one whose disks work before those of the others;
+//! taken back, costs could be negative at a look, and what is saved more than all.
 //!
 //! It must not know what shadows decide, or what else counts.
 

@@ -66,7 +66,7 @@ pub(crate) static SETTINGS: &[SettingInfo] = &[
         .about("what counts for each microsecond that disks work, whoever waits for it")
         .source("ours: latency alone; Baleen: disk-head time"),
     SettingInfo::number("disk_peak_weight", "0", 0.0, 1e6)
-        .about("what counts for each microsecond that disks work when they are as busy as they have ever been lately; it counts less with the third power of how busy they are: for an eighth when they are half as busy")
+        .about("what counts for each microsecond that disks work when they are as busy as in the busiest interval lately; with the third power of how busy they are less at other times: an eighth when they are half as busy")
         .source("ours: latency alone; Baleen: peak disk-head time"),
     SettingInfo::number("disk_peak_interval_s", "60", 0.001, 86400.0)
         .about("with disk_peak_weight: seconds over which it counts how busy disks are")
@@ -186,8 +186,8 @@ impl Auto {
             to_latency_us: new.map(|new| new.us),
             from_disk_us: own.map(|own| own.disk_us),
             to_disk_us: new.map(|new| new.disk_us),
-            from_disk_peak_us: own.filter(|_| counts_peak).map(|own| own.disk_peak_us),
-            to_disk_peak_us: new.filter(|_| counts_peak).map(|new| new.disk_peak_us),
+            from_disk_peak_cost_us: own.filter(|_| counts_peak).map(|own| own.disk_peak_us),
+            to_disk_peak_cost_us: new.filter(|_| counts_peak).map(|new| new.disk_peak_us),
             from_ssd_writes: own.map(|own| own.ssd_writes),
             to_ssd_writes: new.map(|new| new.ssd_writes),
         });

@@ -301,8 +301,8 @@ impl PlainChoice {
                 to_latency_us: Some(to.latency_us),
                 from_disk_us: Some(from.disk_us),
                 to_disk_us: Some(to.disk_us),
-                from_disk_peak_us: (self.given.disk_peak_weight > 0.0).then_some(from.disk_peak_us),
-                to_disk_peak_us: (self.given.disk_peak_weight > 0.0).then_some(to.disk_peak_us),
+                from_disk_peak_cost_us: (self.given.disk_peak_weight > 0.0).then_some(from.disk_peak_us),
+                to_disk_peak_cost_us: (self.given.disk_peak_weight > 0.0).then_some(to.disk_peak_us),
                 from_ssd_writes: Some(from.ssd_writes),
                 to_ssd_writes: Some(to.ssd_writes),
             });
