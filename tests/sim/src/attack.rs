@@ -355,6 +355,14 @@ pub fn attack_ordered(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String>
         }
     }
     if are_together {
+        // What fails the redo log of one fails the disk of all.
+        let most =
+            |error: fn(&Faults) -> u64| plans.iter().map(|plan| error(&plan.faults)).max().unwrap_or(0);
+        let (writes, flushes) =
+            (most(|faults| faults.redo_write_errors), most(|faults| faults.redo_flush_errors));
+        for plan in &mut plans {
+            (plan.faults.redo_write_errors, plan.faults.redo_flush_errors) = (writes, flushes);
+        }
         return attack_host(&plans);
     }
     let mut plan = plans.swap_remove(0);

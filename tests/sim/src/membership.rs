@@ -103,8 +103,11 @@ impl Host<'_> {
     }
 
     fn begin_renaming(&mut self, at: usize) {
-        let name = format!("{}-{}", self.plans[at].machines[0].name, self.rng.below(1 << 20));
+        let mut name = format!("{}-{}", self.plans[at].machines[0].name, self.rng.below(1 << 20));
         let Some(tag) = self.volumes[at].tag else { return };
+        if name == self.volumes[at].name {
+            name.push('b');
+        }
         self.change_membership(MembershipChange::Rename(tag, name.clone()));
         self.volumes[at].new_name = Some(name);
         self.doing = Some(Doing::Renaming(at));
