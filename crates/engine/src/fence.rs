@@ -1,6 +1,8 @@
 //! What the host must remember for starts to come after a device failed: one thing after the other, and again at the next
 //! tick where it could not be remembered. It must not know where.
 
+use lode_store::Distrust;
+
 /// What starts to come must know of a volume whose device failed ([`Engine::next_fence`](crate::Engine::next_fence)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fence {
@@ -8,10 +10,20 @@ pub enum Fence {
     Clean,
     /// The SSD failed, and the backing disk has everything: the next start drops all blocks of the volume.
     All,
-    /// A flush of the backing disk failed. As long as the host is up, what is read of that disk may be lost when it goes
-    /// down, and so may be older than a clean block that was filled from it: every start drops clean blocks, the first one
-    /// after a reboot for the last time.
+    /// A flush of the backing disk failed. Until the host goes down that disk may return what is lost then, so that a clean
+    /// block that was filled from it would be newer than the disk: every start drops clean blocks, the first one after a reboot
+    /// for the last time.
     CleanUntilReboot,
+}
+
+impl Fence {
+    /// What the next start is not to believe.
+    pub fn distrust(self) -> Distrust {
+        match self {
+            Fence::Clean | Fence::CleanUntilReboot => Distrust::Clean,
+            Fence::All => Distrust::All,
+        }
+    }
 }
 
 /// What the host was asked to remember.

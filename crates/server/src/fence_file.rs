@@ -58,11 +58,10 @@ fn disk_in_boot(path: &Path) -> Option<String> {
 
 impl Noted {
     fn of(fence: Fence, boot: Option<String>, disk: Option<String>) -> Noted {
-        let distrust = if fence == Fence::All { Distrust::All } else { Distrust::Clean };
         let boot = || boot.unwrap_or_else(|| UNKNOWN_BOOT.to_owned());
         let is_of_disk = fence == Fence::CleanUntilReboot;
         let disks = disk.filter(|_| is_of_disk).into_iter().collect();
-        Noted { distrust, failed_boot: is_of_disk.then(boot), disks }
+        Noted { distrust: fence.distrust(), failed_boot: is_of_disk.then(boot), disks }
     }
 
     /// What a file says, if it says one thing or the other.
@@ -95,8 +94,7 @@ impl Noted {
 
     /// What is noted in this boot where both were: of two boots the one that is not over.
     fn and(self, other: Noted, boot: Option<&str>) -> Noted {
-        let is_all = self.distrust == Distrust::All || other.distrust == Distrust::All;
-        let distrust = if is_all { Distrust::All } else { Distrust::Clean };
+        let distrust = self.distrust.max(other.distrust);
         let (mut kept, added) = if other.is_over(boot) { (self, other) } else { (other, self) };
         if !added.is_over(boot) {
             kept.disks.extend(added.disks);

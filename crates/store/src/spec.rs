@@ -14,13 +14,12 @@ pub struct VolumeSpec {
     pub spare_places: u64,
     /// Nothing may be written to its backing disk, so that a volume with dirty blocks is refused.
     pub read_only: bool,
-    /// What of the volume is dropped, because the SSD failed in an earlier run and its dirty blocks were written to the
-    /// backing disk without it.
+    /// What of the volume is dropped, because a device failed in an earlier run, or somebody else wrote to the backing disk.
     pub distrusts: Option<Distrust>,
 }
 
-/// What an SSD that failed is not believed any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What of an SSD is not believed any more after a device failed; the stricter is the greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Distrust {
     /// Its clean blocks: they may be older than the backing disk.
     Clean,

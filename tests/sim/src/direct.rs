@@ -2,7 +2,7 @@
 //! under way when a call returns, so that a test may look at every single write, or compare decisions.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
-use lode_engine::{Engine, Fence, GuestRequest, SpaceBroker};
+use lode_engine::{Engine, GuestRequest, SpaceBroker};
 use lode_store::{DirectoryOutput, Distrust, Store, SyncDevice};
 use lode_types::{Bufs, Rng};
 
@@ -64,8 +64,7 @@ impl DirectHost {
                 }
                 while let Some(fence) = self.engines[at].next_fence() {
                     moved = true;
-                    let is_all = fence == Fence::All || self.fences[at] == Some(Distrust::All);
-                    self.fences[at] = Some(if is_all { Distrust::All } else { Distrust::Clean });
+                    self.fences[at] = self.fences[at].max(Some(fence.distrust()));
                     self.engines[at].fence_ended(true);
                 }
                 while let Some(request) = self.engines[at].next_space_request() {

@@ -83,8 +83,8 @@ impl Engine {
         self.carry_out_range(self.disk.range_never_durable());
     }
 
-    /// After a device failed: what the host must remember durably for starts to come, if it is to be written now. Before that
-    /// nothing that an SSD held is brought to the backing disk without it. Its end is told to [`Engine::fence_ended`]; meanwhile
+    /// After a device failed: what the host must remember durably for starts to come, if it is to be written now. What a failed
+    /// SSD held is brought to the backing disk only after that. Its end is told to [`Engine::fence_ended`]; meanwhile
     /// guests are served.
     pub fn next_fence(&mut self) -> Option<Fence> {
         let wanted = self.wants_fence();

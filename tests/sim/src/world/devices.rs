@@ -3,7 +3,7 @@
 use lode_engine::Fence;
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_policy::SchemeInfo;
-use lode_store::{Distrust, SyncDevice};
+use lode_store::SyncDevice;
 use lode_types::{Bufs, Level};
 
 use super::{Held, Pending, World, is_metadata};
@@ -334,8 +334,7 @@ impl World {
     }
 
     fn remember(&mut self, fence: Fence) {
-        let is_all = fence == Fence::All || self.fenced == Some(Distrust::All);
-        self.fenced = Some(if is_all { Distrust::All } else { Distrust::Clean });
+        self.fenced = self.fenced.max(Some(fence.distrust()));
         if fence == Fence::CleanUntilReboot {
             (self.fenced_until_reboot, self.disk_failure_untold) = (true, false);
         }
