@@ -72,6 +72,8 @@ impl Guest {
 
     /// Guarantee 9: all that was acknowledged is on the disk, flushed or not.
     pub(crate) fn check_rescued(&mut self, world: &mut World) -> Result<(), String> {
+        // Whoever has had nothing to do there since is told by others.
+        world.ssd_has_failed_another();
         world.settle();
         self.collect(world)?;
         let gauges = world.engine().gauges();

@@ -328,6 +328,11 @@ impl World {
         is_begun
     }
 
+    /// The SSD has failed for another volume.
+    pub(crate) fn ssd_has_failed_another(&mut self) {
+        self.disk(DeviceId::Ssd, None).shared.fail();
+    }
+
     /// What failed another volume on the same device has failed this one, and the other way round.
     fn notice_failures(&mut self) {
         self.notice_failed_members();
