@@ -7,7 +7,7 @@
 use lode_format::{
     BUFFERED_RECORD_BYTES, CacheId, DeviceLayout, Directory, DroppedCopies, ENTRIES_PER_PAGE, JournalPage,
     PAGE_BYTES, PairLabel, RECORDS_PER_PAGE, REDO_ENTRIES_PER_PAGE, RecordBufferHeader, RedoLabel,
-    RedoLayout, RedoState, RedoTablePage, Superblock, TablePage, Volume, VolumeTag,
+    RedoLayout, RedoState, RedoTablePage, Superblock, TablePage, Volume, VolumeExtents, VolumeTag,
 };
 
 const CRC: std::ops::Range<usize> = 8..12;
@@ -100,6 +100,7 @@ pub fn check_directory(data: &[u8]) -> bool {
     let Ok(directory) = Directory::decode(cache, &bytes) else { return false };
     assert!(directory.volumes.len() <= Directory::MAX_VOLUMES);
     assert!(directory.owners.len() <= DeviceLayout::MAX_EXTENTS as usize);
+    assert!(directory.unwritten.iter().all(|&extent| directory.owners[extent as usize].is_some()));
     for owner in directory.owners.iter().flatten() {
         assert!(directory.volumes[usize::from(*owner)].is_some(), "an extent of nobody");
     }
@@ -123,7 +124,7 @@ fn usual_directory() -> Directory {
     let mut directory = Directory::empty(64);
     directory.volumes = vec![volume("vm1", 1), None, volume("vm3", 3)];
     directory.owners[0] = Some(0);
-    directory.owners[7] = Some(2);
+    directory.set_extents_of(2, &VolumeExtents { written: vec![7], unwritten: vec![9, 12] });
     directory
 }
 

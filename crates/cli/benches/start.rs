@@ -1,5 +1,5 @@
 //! How long `lode serve` takes from its start to the first read that it answers, by the size of the SSD: for a volume that is new, for one
-//! whose tables hold nothing, and for one whose tables are full with a quarter of its blocks dirty. Each start but the first follows
+//! that holds nothing, and for one whose tables are full with a quarter of its blocks dirty. Each start but the first follows
 //! a kill. The files are sparse: tables exist, data does not. Beside the times stands what the daemon has had of memory at most.
 //!
 //! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
@@ -16,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lode_draw::{Axis, LineChart, Series, Shape, Style, Unit};
+use lode_format::{DeviceLayout, Directory};
 use lode_nbd::{Command as NbdCommand, CommandFlags, Request};
 use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission};
 use lode_store::{StoreView, SyncDevice};
@@ -28,7 +29,7 @@ const LODE: &str = env!("CARGO_BIN_EXE_lode");
 const PATIENCE: Duration = Duration::from_secs(1200);
 /// How large the disk is beside the SSD.
 const DISK_PER_SSD: u64 = 4;
-const STATES: [&str; 3] = ["new", "empty tables", "full tables"];
+const STATES: [&str; 3] = ["new", "empty", "full tables"];
 
 /// A file as the store reads it.
 struct Device(File);
@@ -121,18 +122,28 @@ impl Site {
             OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");
         let mut device = Device(file);
         let view = StoreView::read(&mut device).expect("it was served");
-        let layout = view.superblock().layout().expect("it was served");
+        let (cache, layout) = (view.superblock().cache, view.superblock().layout().expect("it was served"));
         let tag = view.volumes().next().expect("it was served").tag;
         for extent in 0..layout.extents {
             for page in 0..layout.extent.table_pages {
                 for copy in 0..2 {
                     let table = full_page(tag, &layout.extent, (extent, page, copy), self.last_block());
                     let at = layout.extent_start(extent) + layout.extent.table_page(page, copy);
-                    let page = table.encode(view.superblock().cache);
+                    let page = table.encode(cache);
                     device.write(at, &page[..]).expect("room for tables");
                 }
             }
         }
+        let copies = [0, 1].map(|copy| {
+            let mut bytes = vec![0; Directory::COPY_BYTES];
+            device.read(DeviceLayout::directory(copy), &mut bytes).expect("it was formatted");
+            bytes
+        });
+        let mut directory = Directory::newest(cache, [&copies[0], &copies[1]]).expect("it was served");
+        directory.unwritten.clear();
+        directory.generation += 1;
+        let bytes = directory.encode(cache).expect("it was read");
+        device.write(DeviceLayout::directory(directory.copy()), &bytes).expect("it was formatted");
         device.flush().expect("a file");
     }
 }

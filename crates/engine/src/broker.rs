@@ -91,18 +91,30 @@ impl SpaceBroker {
         let Some(at) = self.volumes.iter().position(|one| one.id == id) else { return };
         let served = self.volumes.swap_remove(at);
         self.free_up(served.frames);
-        self.want_frames.retain(|&(one, _)| one != id);
-        self.want_extents.retain(|&(one, _)| one != id);
-        self.want_turn.retain(|&one| one != id);
-        self.answers.retain(|&(one, _)| one != id);
+        self.forget_wants(id);
         if let (Some(directory), Some(volume)) = (&mut self.directory, served.tag) {
             let lent = directory.lent_to(volume);
             directory.take_back(volume, &lent);
         }
-        if self.turn == Some(Turn::Volume(id)) {
+        self.deal();
+    }
+
+    /// A volume that has not left does nothing any more, and answers nothing. What it has stays its own, and others need not wait for
+    /// it. A change of the directory that it has begun goes on.
+    pub fn stop(&mut self, id: usize) {
+        self.forget_wants(id);
+        self.deal();
+    }
+
+    /// What a volume waits for, and its turn, unless the directory is being replaced for it.
+    fn forget_wants(&mut self, id: usize) {
+        self.want_frames.retain(|&(one, _)| one != id);
+        self.want_extents.retain(|&(one, _)| one != id);
+        self.want_turn.retain(|&one| one != id);
+        self.answers.retain(|&(one, _)| one != id);
+        if self.turn == Some(Turn::Volume(id)) && !self.is_changing(id) {
             self.turn = None;
         }
-        self.deal();
     }
 
     /// The host has so many frames more, which are nobody's.

@@ -3,6 +3,8 @@
 //! together: each carries the generation, which no two directories share: after a power cut a copy may be pages of the one that
 //! was being written and pages of what was there before.
 
+use std::collections::BTreeSet;
+
 use lode_types::planted;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -23,6 +25,9 @@ const EXTENT_PAGES: usize = (DeviceLayout::MAX_EXTENTS as usize).div_ceil(EXTENT
 pub(crate) const DIRECTORY_PAGES: usize = VOLUME_PAGES + EXTENT_PAGES;
 
 const NO_OWNER: u16 = u16::MAX;
+/// Added to the owner of an extent that is unwritten. A program that does not know it refuses the directory.
+const UNWRITTEN: u16 = 1 << 15;
+const _: () = assert!(Directory::MAX_VOLUMES < UNWRITTEN as usize);
 
 /// A run has so many generations to give, and the next one has others.
 const GENERATIONS_OF_RUN: u64 = 1 << 32;
@@ -86,6 +91,24 @@ pub struct Directory {
     pub volumes: Vec<Option<Volume>>,
     /// For every extent the number of the volume that owns it.
     pub owners: Vec<Option<u16>>,
+    /// Owned extents that are *unwritten*: whatever is there, their tables are empty and there is nothing of a journal.
+    pub unwritten: BTreeSet<u32>,
+}
+
+/// Extents of a volume, ascending.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeExtents {
+    /// Those whose tables say what they hold.
+    pub written: Vec<u32>,
+    /// Those that hold nothing, see [`Directory::unwritten`].
+    pub unwritten: Vec<u32>,
+}
+
+impl VolumeExtents {
+    /// How many these are.
+    pub fn count(&self) -> usize {
+        self.written.len() + self.unwritten.len()
+    }
 }
 
 /// The pages of one copy, in order.
@@ -140,7 +163,8 @@ impl Directory {
 
     /// No volumes and `extents` free extents.
     pub fn empty(extents: u32) -> Directory {
-        Directory { generation: 0, volumes: Vec::new(), owners: vec![None; extents as usize] }
+        let owners = vec![None; extents as usize];
+        Directory { generation: 0, volumes: Vec::new(), owners, unwritten: BTreeSet::new() }
     }
 
     /// The generation of the directory that is written after this one, in a run of this epoch: for the other copy, and one that no
@@ -166,9 +190,28 @@ impl Directory {
     }
 
     /// The extents that a volume owns, ascending.
-    pub fn extents_of(&self, volume: u16) -> Vec<u32> {
-        let owned = self.owners.iter().enumerate().filter(|(_, owner)| **owner == Some(volume));
-        owned.map(|(extent, _)| extent as u32).collect()
+    pub fn extents_of(&self, volume: u16) -> VolumeExtents {
+        let owned = (0..).zip(&self.owners).filter(|(_, owner)| **owner == Some(volume));
+        let (unwritten, written) =
+            owned.map(|(extent, _)| extent).partition(|extent| self.unwritten.contains(extent));
+        VolumeExtents { written, unwritten }
+    }
+
+    /// A volume owns these extents from now on, and no others.
+    pub fn set_extents_of(&mut self, volume: u16, extents: &VolumeExtents) {
+        self.free_extents_of(volume);
+        for &extent in extents.written.iter().chain(&extents.unwritten) {
+            self.owners[extent as usize] = Some(volume);
+        }
+        self.unwritten.extend(&extents.unwritten);
+    }
+
+    /// A volume owns nothing from now on.
+    pub fn free_extents_of(&mut self, volume: u16) {
+        for (extent, owner) in (0..).zip(&mut self.owners).filter(|(_, owner)| **owner == Some(volume)) {
+            *owner = None;
+            self.unwritten.remove(&extent);
+        }
     }
 
     /// The bytes of a copy. Names longer than [`Volume::MAX_NAME_BYTES`] and more than
@@ -230,7 +273,10 @@ impl Directory {
         let owners = self.owners.iter().skip(number * EXTENTS_PER_PAGE).take(EXTENTS_PER_PAGE);
         for (place, owner) in owners.enumerate() {
             let at = BODY + place * 2;
-            page[at..at + 2].copy_from_slice(&owner.unwrap_or(NO_OWNER).to_le_bytes());
+            let extent = (number * EXTENTS_PER_PAGE + place) as u32;
+            let flag = if self.unwritten.contains(&extent) { UNWRITTEN } else { 0 };
+            let raw = owner.map_or(NO_OWNER, |owner| owner | flag);
+            page[at..at + 2].copy_from_slice(&raw.to_le_bytes());
         }
     }
 
@@ -249,8 +295,7 @@ impl Directory {
             }
             let directory = directory.get_or_insert_with(|| Directory {
                 generation: raw.generation.get(),
-                volumes: Vec::new(),
-                owners: vec![None; raw.extents.get() as usize],
+                ..Directory::empty(raw.extents.get())
             });
             if raw.generation.get() != directory.generation
                 || raw.page.get() != number as u32
@@ -308,7 +353,10 @@ impl Directory {
         for (place, owner) in owners.enumerate() {
             let at = BODY + place * 2;
             let raw = u16::from_le_bytes([page[at], page[at + 1]]);
-            *owner = (raw != NO_OWNER).then_some(raw);
+            *owner = (raw != NO_OWNER).then_some(raw & !UNWRITTEN);
+            if raw != NO_OWNER && raw & UNWRITTEN != 0 {
+                self.unwritten.insert((number * EXTENTS_PER_PAGE + place) as u32);
+            }
         }
     }
 

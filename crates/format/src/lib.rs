@@ -21,7 +21,7 @@ mod superblock;
 mod table;
 
 pub use checksum::{VolumeTag, data_checksum};
-pub use directory::{Directory, DirectoryCopy, DroppedCopies, Volume};
+pub use directory::{Directory, DirectoryCopy, DroppedCopies, Volume, VolumeExtents};
 pub use error::{FormatError, Wrong};
 pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
 pub use layout::{DeviceLayout, ExtentLayout, PlaceNo};

@@ -68,7 +68,7 @@ fn directory() -> Directory {
     };
     directory.volumes = vec![volume("vm1"), None, volume("vm3")];
     directory.owners[0] = Some(0);
-    directory.owners[7] = Some(2);
+    directory.set_extents_of(2, &VolumeExtents { written: vec![7], unwritten: vec![9, 12] });
     directory
 }
 
@@ -151,7 +151,14 @@ fn directories_round_trip_and_the_newer_counts() {
     torn[..4096].copy_from_slice(&old_bytes[..4096]);
     assert_eq!(Directory::newest(CACHE, [&old_bytes, &torn]), Ok(old.clone()));
     assert_eq!(old.find("vm3").map(|(number, _)| number), Some(2));
-    assert_eq!(old.extents_of(2), vec![7]);
+    let extents = VolumeExtents { written: vec![7], unwritten: vec![9, 12] };
+    assert_eq!(old.extents_of(2), extents);
+    let mut less = old.clone();
+    less.set_extents_of(2, &VolumeExtents { written: vec![9], unwritten: vec![7] });
+    assert_eq!(less.owners.iter().flatten().count(), 3);
+    assert_eq!(Directory::decode(CACHE, &less.encode(CACHE).unwrap()), Ok(less.clone()));
+    less.free_extents_of(2);
+    assert_eq!((less.extents_of(2), less.unwritten.len()), (VolumeExtents::default(), 0));
 }
 
 /// Two runs after one another that both read the same directory, because what the first of them wrote was torn.

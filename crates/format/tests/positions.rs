@@ -140,8 +140,8 @@ fn directory() {
     directory.volumes[1] = volume("vm", C);
     directory.volumes[16] = volume("other", D);
     directory.owners[0] = Some(1);
-    directory.owners[3] = Some(16);
     directory.owners[0x7d1] = Some(1);
+    directory.set_extents_of(16, &VolumeExtents { written: vec![3], unwritten: vec![4] });
     let bytes = directory.encode(CACHE).unwrap();
     assert_eq!(bytes.len(), 27 * PAGE);
     assert_eq!(Directory::COPY_BYTES, bytes.len());
@@ -181,8 +181,8 @@ fn directory() {
                 (0xe80, "2122232425262728d1d2d3d4d5d6d7d8"),
                 (0xe90, "01020304"),
             ]),
-            // The number of the volume that owns the extent, or 0xffff.
-            18 => fields.extend([(0x30, "0100ffffffff1000"), (0x38, &free[..1996 * 4])]),
+            // The number of the volume that owns the extent, with 0x8000 while it is unwritten, or 0xffff.
+            18 => fields.extend([(0x30, "0100ffffffff10001080"), (0x3a, &free[..1995 * 4])]),
             19 => fields.push((0x30, "ffff0100")),
             _ => {}
         }

@@ -66,6 +66,11 @@ impl SpaceOfVolume {
     pub(crate) fn ask(&self, request: SpaceRequest) {
         self.space.ask(self.vm, request);
     }
+
+    /// The volume asks for nothing any more, and answers nothing.
+    pub(crate) fn stop(&self) {
+        self.space.with_broker(|broker| broker.stop(self.vm));
+    }
 }
 
 impl SharedSpace {
@@ -232,7 +237,7 @@ mod tests {
     use std::path::Path;
     use std::time::{Duration, Instant};
 
-    use lode_format::CacheId;
+    use lode_format::{CacheId, VolumeExtents};
     use lode_media::{MediaFile, OpenOptions};
     use lode_store::{DirectoryChange, Store, StoreView, VolumeSpec};
     use lode_types::BlockSize;
@@ -257,11 +262,13 @@ mod tests {
                 backing_bytes: 1 << 30,
                 places: 8192,
                 spare_places: 0,
+                ready_places: u64::MAX,
                 read_only: false,
                 distrusts: None,
             };
             let volume = store.attach(&mut device, &spec).unwrap().tag();
-            (DirectoryChange { volume, extents: vec![0], ring: 1 << 60 }, store)
+            let only_first = VolumeExtents { written: vec![0], unwritten: Vec::new() };
+            (DirectoryChange { volume, extents: only_first, ring: 1 << 60 }, store)
         };
         let options = OpenOptions { write: can_write, create_size: None, ..options };
         let file = MediaFile::open(path, &options).unwrap();
@@ -302,6 +309,21 @@ mod tests {
         assert!(!ssd.disks.have_failed());
         drop((space, ssd));
         assert_eq!(extents(&path), 1);
+    }
+
+    /// Others would never get a place otherwise.
+    #[test]
+    fn the_turn_of_a_vm_that_is_stopped_is_the_next_ones() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (space, ..) = space(&folder.path().join("ssd"), true);
+        for other in [1, 2] {
+            space.with_broker(|broker| broker.join(other, None, 0));
+            space.ask(other, SpaceRequest::WantTurn);
+        }
+        SpaceOfVolume { space: Arc::clone(&space), vm: 1 }.stop();
+        assert_eq!(space.state().early.len(), 1);
+        SpaceOfVolume { space: Arc::clone(&space), vm: VM }.stop();
+        assert_eq!(space.state().early[1..], [(2, SpaceAnswer::Turn)]);
     }
 
     #[test]

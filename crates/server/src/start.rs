@@ -251,6 +251,7 @@ impl Plan<'_> {
             backing_bytes: self.config.volume_bytes,
             places,
             spare_places,
+            ready_places: VolumeSpec::READY_BYTES / self.config.block.bytes(),
             read_only: self.vm.read_only,
             distrusts: self.distrusts(),
         }

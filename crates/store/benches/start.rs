@@ -81,12 +81,13 @@ impl SyncDevice for MadeUp {
     }
 }
 
-fn attach(device: &mut MadeUp, places: u64, what: &str) {
+fn attach(device: &mut MadeUp, places: u64, ready_places: u64, what: &str) {
     let spec = VolumeSpec {
         name: "vm".to_owned(),
         backing_bytes: DISK_BLOCKS * BlockSize::KIB_4.bytes(),
         places,
         spare_places: 0,
+        ready_places,
         read_only: false,
         distrusts: None,
     };
@@ -130,9 +131,12 @@ fn main() {
     let layout = superblock.layout().expect("it was formatted");
     let places = u64::from(layout.extents) * u64::from(layout.extent.places);
     println!("{gib} GiB, {} extents, {places} places", layout.extents);
-    attach(&mut device, places, "a new volume");
+    let ready_places = VolumeSpec::READY_BYTES / BlockSize::KIB_4.bytes();
+    attach(&mut device, places, ready_places, "a new volume");
     device.layout = Some(layout);
-    attach(&mut device, places, "empty tables");
+    attach(&mut device, places, ready_places, "an empty one");
+    attach(&mut device, places, u64::MAX, "all initialized at once");
+    attach(&mut device, places, ready_places, "empty tables");
     device.is_full = true;
-    attach(&mut device, places, "full tables");
+    attach(&mut device, places, ready_places, "full tables");
 }

@@ -3,12 +3,13 @@
 
 use lode_format::{
     CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, Volume,
-    VolumeTag, data_checksum,
+    VolumeExtents, VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
 use crate::device::{SyncDevice, flush, read_pages, read_with_tries, write};
 use crate::dropped::DroppedPlaces;
+use crate::empty_tables::empty_tables;
 use crate::error::StoreError;
 use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::{Journal, first_ring_after};
@@ -84,8 +85,17 @@ impl Attached {
 
 /// A volume's extents and what was found in them, while they change.
 pub(crate) struct RecoveredSpace {
+    /// Those that are written, ascending.
     pub(crate) extents: Vec<u32>,
+    /// The others, ascending.
+    pub(crate) unwritten: Vec<u32>,
     pub(crate) recovered: Recovered,
+}
+
+impl RecoveredSpace {
+    fn count(&self) -> u64 {
+        (self.extents.len() + self.unwritten.len()) as u64
+    }
 }
 
 impl Store {
@@ -100,19 +110,22 @@ impl Store {
                 refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
                 let (extents, recovered) = view.recover_for(device, number, volume, spec)?;
-                (number, tag, first_ring_after(ring), RecoveredSpace { extents, recovered })
+                let unwritten = view.directory.extents_of(number).unwritten;
+                (number, tag, first_ring_after(ring), RecoveredSpace { extents, unwritten, recovered })
             }
             None => {
                 let number = self.free_number()?;
                 let recovered = Recovered::nothing(&view.layout, view.blocks_of(spec.backing_bytes));
-                let space = RecoveredSpace { extents: Vec::new(), recovered };
+                let space = RecoveredSpace { extents: Vec::new(), unwritten: Vec::new(), recovered };
                 (number, new_tag(&view.superblock, number), first_ring_after(0), space)
             }
         };
         let wanted = view.wanted(spec);
-        let places = view.places(wanted.min(space.extents.len() as u64));
+        let places = view.places(wanted.min(space.count()));
         refusals::dirty(spec, space.recovered.dirty(), places)?;
         self.write_again(device, tag, &mut space)?;
+        // Those that hold nothing go first.
+        space.unwritten.truncate((wanted as usize).saturating_sub(space.extents.len()));
         if (space.extents.len() as u64) > wanted {
             // Before anything moves: what is free now may hold the only durable copy of a block whose newer one is only
             // believed.
@@ -121,7 +134,8 @@ impl Store {
             space.recovered.durable = space.recovered.version;
             self.shrink(device, tag, &mut space, wanted)?;
         }
-        self.grow(device, spec, tag, &mut space, wanted)?;
+        self.grow(spec, &mut space, wanted)?;
+        self.initialize(device, tag, &mut space, spec.ready_places)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
         let dropped = self.view.dropped_places(device, &space.extents, &space.recovered);
@@ -284,24 +298,34 @@ impl Store {
         Ok(())
     }
 
-    /// Takes free extents up to `wanted` and writes empty tables to them, both copies, so that nothing of
-    /// an earlier owner or an earlier run is ever read there.
-    fn grow(
-        &self,
-        device: &mut dyn SyncDevice,
-        spec: &VolumeSpec,
-        tag: VolumeTag,
-        space: &mut RecoveredSpace,
-        wanted: u64,
-    ) -> Result<(), StoreError> {
-        let missing = (wanted as usize).saturating_sub(space.extents.len());
+    /// Takes free extents up to `wanted`, unwritten.
+    fn grow(&self, spec: &VolumeSpec, space: &mut RecoveredSpace, wanted: u64) -> Result<(), StoreError> {
+        let missing = wanted.saturating_sub(space.count()) as usize;
         let owners = self.view.directory.owners.iter().enumerate();
         let free: Vec<u32> =
             owners.filter(|(_, o)| o.is_none()).map(|(e, _)| e as u32).take(missing).collect();
         if free.len() < missing {
             return Err(refusals::space(&self.view.layout, spec, missing as u64, free.len() as u64));
         }
-        for extent in free {
+        space.unwritten.extend(free);
+        space.unwritten.sort_unstable();
+        Ok(())
+    }
+
+    /// Writes empty tables to extents that are unwritten, both copies, so that nothing of an earlier owner or an earlier run is ever read
+    /// there: to one at least, and until so many places are free.
+    fn initialize(
+        &self,
+        device: &mut dyn SyncDevice,
+        tag: VolumeTag,
+        space: &mut RecoveredSpace,
+        ready_places: u64,
+    ) -> Result<(), StoreError> {
+        let lacks = |space: &RecoveredSpace| {
+            space.extents.is_empty() || space.recovered.found.count(EntryState::Free) < ready_places
+        };
+        while !space.unwritten.is_empty() && lacks(space) {
+            let extent = space.unwritten.remove(0);
             self.write_empty_tables(device, tag, extent)?;
             let ordinal = space.extents.partition_point(|&other| other < extent);
             space.extents.insert(ordinal, extent);
@@ -319,20 +343,12 @@ impl Store {
         extent: u32,
     ) -> Result<(), StoreError> {
         let layout = &self.view.layout;
-        let pages: Vec<u32> =
-            (0..layout.extent.table_pages).skip(usize::from(planted("table-page-of-extent-left"))).collect();
-        let mut bytes = Vec::with_capacity(TABLES_AT_ONCE.min(pages.len()) * 2 * PAGE_BYTES);
-        for pages in pages.chunks(TABLES_AT_ONCE) {
-            bytes.clear();
-            for &page in pages {
-                // The copies lie side by side: the first one has an even sequence.
-                for sequence in [2, 1] {
-                    let table = TablePage::empty(tag, extent, page, sequence);
-                    bytes.extend_from_slice(&table.encode(self.view.superblock.cache)[..]);
-                }
-            }
-            let at = layout.extent_start(extent) + layout.extent.table_page(pages[0], 0);
-            write(device, at, &bytes)?;
+        let first = u32::from(planted("table-page-of-extent-left"));
+        for first in (first..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
+            let pages = first..layout.extent.table_pages.min(first + TABLES_AT_ONCE as u32);
+            let (offset_bytes, bytes) =
+                empty_tables((self.view.superblock.cache, tag), layout, extent, pages, 0);
+            write(device, offset_bytes, &bytes)?;
         }
         Ok(())
     }
@@ -394,7 +410,7 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        RecoveredSpace { extents, recovered: Recovered { found, .. } }: &mut RecoveredSpace,
+        RecoveredSpace { extents, recovered: Recovered { found, .. }, .. }: &mut RecoveredSpace,
         stale: &[usize],
         (entry, stamp): (impl Fn(&FoundPlaces, Place) -> TableEntry, Option<u64>),
     ) -> Result<(), StoreError> {
@@ -430,7 +446,7 @@ impl Store {
         number: u16,
         (tag, ring): (VolumeTag, u64),
         (name, backing_bytes): (&str, u64),
-        RecoveredSpace { extents, recovered }: &RecoveredSpace,
+        RecoveredSpace { extents, unwritten, recovered }: &RecoveredSpace,
     ) -> Result<(), StoreError> {
         let mut next = self.view.directory.clone();
         let volumes = &mut next.volumes;
@@ -446,13 +462,8 @@ impl Store {
             run_version: recovered.run_version(),
             dropped: recovered.dropped,
         });
-        for (extent, owner) in next.owners.iter_mut().enumerate() {
-            if extents.binary_search(&(extent as u32)).is_ok() {
-                *owner = Some(number);
-            } else if *owner == Some(number) {
-                *owner = None;
-            }
-        }
+        let extents = VolumeExtents { written: extents.clone(), unwritten: unwritten.clone() };
+        next.set_extents_of(number, &extents);
         self.write_directory(device, next)
     }
 
@@ -464,7 +475,8 @@ impl Store {
         places: u64,
     ) -> Attached {
         let version = space.recovered.run_version();
-        let RecoveredSpace { extents, recovered: Recovered { found, buffered, unreadable, .. } } = space;
+        let RecoveredSpace { extents, unwritten, recovered } = space;
+        let Recovered { found, buffered, unreadable, .. } = recovered;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);
@@ -472,6 +484,7 @@ impl Store {
         places.note_dropped(dropped);
         let cache = self.view.superblock.cache;
         let journal = Journal::new(cache, tag, ring, layout, extents.clone(), version);
+        let extents = VolumeExtents { written: extents, unwritten };
         let store = VolumeStore::new(cache, tag, layout, extents, sequences, places, journal);
         Attached {
             store,

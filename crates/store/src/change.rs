@@ -1,44 +1,55 @@
-//! Extents that come to a volume or leave it while it is served.
+//! Extents that come to a volume or leave it while it is served, and those that are initialized.
 //!
-//! The volume's journal is a ring over all of its extents, so that another set of extents needs a new ring, and a new ring
-//! needs tables that say everything. So a change goes through these steps, and a power cut between any two writes finds the
-//! volume as it was before or as it is after:
+//! An extent that comes is *unwritten*: it is the volume's, and its tables count as empty whatever is there. Before its places are used
+//! it is initialized: both copies of its tables are written and flushed, then the directory calls it written. The journal goes on as
+//! it is through both, and the ring takes in what was initialized when it comes to its end ([`crate::journal::Journal::lengthen`]). An
+//! unwritten extent leaves by a change of the directory alone.
 //!
-//! 1. An extent that goes holds nothing any more ([`crate::circulation`]). One that comes gets new tables in both copies: of what
-//!    was there nothing is read again.
+//! The volume's journal is a ring over its written extents, so that when one of them leaves another ring begins, and a new ring needs
+//! tables that say everything. So such a change goes through these steps, and a power cut between any two writes finds the volume as
+//! it was before or as it is after:
+//!
+//! 1. An extent that goes holds nothing any more ([`crate::circulation`]).
 //! 2. With its turn ([`VolumeStore::begin_change`]) the volume lets a commit end durably, and begins no other one.
 //! 3. What a checkpoint has written that was given up is flushed. All that the tables do not say yet is written to the older
 //!    copy of each page and flushed, then to the other one and flushed. Now both say everything that is durable, and the old
 //!    ring is not needed any more. It still counts, and agrees.
-//! 4. The directory is replaced ([`VolumeStore::next_change`], [`crate::SpaceDirectory`]): it names the new owner of the extents and
-//!    the volume's new ring.
+//! 4. The directory is replaced ([`VolumeStore::next_change`], [`crate::SpaceDirectory`]): the extents are nobody's, and the
+//!    volume has a new ring.
 //! 5. Commits go on, in the new ring ([`VolumeStore::changed`]). Records that were made meanwhile are its first.
 
-use lode_format::{TablePage, VolumeTag};
-use lode_types::{Counter, planted};
+use lode_format::{VolumeExtents, VolumeTag};
+use lode_types::{Buf, Counter, planted};
 
+use crate::empty_tables::{PAGES_AT_ONCE, empty_tables};
 use crate::place::Place;
-use crate::volume::{Metadata, PAGES_IN_FLIGHT, VolumeStore};
+use crate::volume::{Metadata, Output, PAGES_IN_FLIGHT, VolumeStore};
+
+/// Bytes of extents that are initialized at once, if the volume has as much that is written, and for which places are kept free.
+const INITIALIZED_BYTES: u64 = 8 << 30;
+/// Writes of their tables in flight.
+const WRITES_IN_FLIGHT: usize = 4;
 
 /// What the directory is to say of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryChange {
     /// The volume.
     pub volume: VolumeTag,
-    /// All of its extents, ascending.
-    pub extents: Vec<u32>,
-    /// Its journal ring.
+    /// All of its extents.
+    pub extents: VolumeExtents,
+    /// Its journal ring, which is another one where extents go that were written.
     pub ring: u64,
 }
 
 /// How far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Step {
-    /// Tables of extents that come are written: pages by their number over these extents, and copies of them.
+    /// Tables of extents that are initialized are written: pages by their number over these extents.
     NewTables {
         next: u32,
         in_flight: usize,
     },
+    FlushNewTables,
     /// Its turn is waited for.
     Ready,
     /// The commit under way has to end, or a last one has to be made.
@@ -71,18 +82,33 @@ enum TableCopy {
 #[derive(Debug)]
 pub(crate) struct ExtentsChange {
     step: Step,
-    /// So many of the last extents go.
+    /// So many of the last extents go, and so many of the last unwritten ones.
     leaving: u32,
+    leaving_unwritten: u32,
     /// These come.
     coming: Vec<u32>,
+    /// So many of the first unwritten ones are initialized.
+    initialized: u32,
     /// Table pages that spoke of what is not durable yet, and have to be written once more in the new ring.
     ahead: Vec<u32>,
+}
+
+impl ExtentsChange {
+    fn new(step: Step) -> ExtentsChange {
+        let (coming, ahead) = (Vec::new(), Vec::new());
+        ExtentsChange { step, leaving: 0, leaving_unwritten: 0, coming, initialized: 0, ahead }
+    }
+
+    /// Whether the journal begins another ring.
+    fn has_new_ring(&self) -> bool {
+        self.leaving > 0
+    }
 }
 
 impl VolumeStore {
     /// Extents that are the volume's, those that are about to go included.
     pub fn extents(&self) -> u32 {
-        self.extents.len() as u32
+        (self.extents.len() + self.unwritten.len()) as u32
     }
 
     /// Extents that take so many places.
@@ -96,17 +122,18 @@ impl VolumeStore {
     }
 
     /// Hands out the places of so many extents, and none of those behind, as far as what is in these fits into the others beside
-    /// so many (`reserved`) of their free places that others rely on. Gives how many extents it is now. While extents come or go
-    /// nothing changes.
-    pub fn circulate(&mut self, extents: u32, reserved: u32) -> u32 {
-        let circulation = self.places.circulation_mut();
+    /// so many (`reserved`) of their free places that others rely on. Those that are unwritten come last, so that they go first. While
+    /// extents come or go nothing changes.
+    pub fn circulate(&mut self, extents: u32, reserved: u32) {
         if self.change.is_none() {
+            let circulation = self.places.circulation_mut();
+            let beyond_written = extents.saturating_sub(circulation.all_extents());
+            self.unwritten_kept = beyond_written.min(self.unwritten.len() as u32);
             match extents >= circulation.extents() {
                 true => circulation.reinstate(extents),
                 false => circulation.retire(extents, reserved),
             }
         }
-        circulation.extents()
     }
 
     /// The first place that is to be left, of a volume that gives extents up.
@@ -115,39 +142,62 @@ impl VolumeStore {
         (circulation.extents() < circulation.all_extents()).then(|| circulation.end())
     }
 
-    /// Places that are handed out, or in use, of the extents that stay. Those that failed are not among them.
+    /// Places that are handed out, or in use, of the extents that stay, and those that will be when they are initialized. Those that
+    /// failed are not among them.
     pub fn usable_places(&self) -> u32 {
         let end = self.places.circulation().end();
-        self.places.circulation().capacity().saturating_sub(self.places.quarantined_before(end))
+        let written =
+            self.places.circulation().capacity().saturating_sub(self.places.quarantined_before(end));
+        written + self.unwritten_kept * self.layout.extent.places
     }
 
     /// Extents that retire, and how many of them hold nothing any more.
     pub fn retiring_extents(&self) -> (u32, u32) {
         let circulation = self.places.circulation();
-        (circulation.all_extents() - circulation.extents(), circulation.empty_extents())
+        let unwritten = self.retiring_unwritten();
+        let retiring = circulation.all_extents() - circulation.extents();
+        (retiring + unwritten, circulation.empty_extents() + unwritten)
+    }
+
+    fn retiring_unwritten(&self) -> u32 {
+        self.unwritten.len() as u32 - self.unwritten_kept
     }
 
     /// These extents, which are nobody's, are to be the volume's. There is no other change under way.
     pub fn gain(&mut self, extents: Vec<u32>) {
-        assert!(self.change.is_none() && !extents.is_empty() && self.retiring_from().is_none());
-        let step = Step::NewTables { next: 0, in_flight: 0 };
-        self.change = Some(ExtentsChange { step, leaving: 0, coming: extents, ahead: Vec::new() });
-        self.write_new_tables();
+        assert!(self.change.is_none() && !extents.is_empty() && self.retiring_extents().0 == 0);
+        self.change = Some(ExtentsChange { coming: extents, ..ExtentsChange::new(Step::Ready) });
     }
 
     /// Extents that retire and hold nothing any more are to be nobody's. False: there are none, or another change is under
     /// way.
     pub fn give_up_empty(&mut self) -> bool {
         let leaving = self.places.circulation().empty_extents();
-        if self.change.is_some() || leaving == 0 {
+        let leaving_unwritten = self.retiring_unwritten();
+        if self.change.is_some() || leaving + leaving_unwritten == 0 {
             return false;
         }
-        let step = Step::Ready;
-        self.change = Some(ExtentsChange { step, leaving, coming: Vec::new(), ahead: Vec::new() });
+        self.change = Some(ExtentsChange { leaving, leaving_unwritten, ..ExtentsChange::new(Step::Ready) });
         true
     }
 
-    /// Whether the next step is that of whoever gives turns: from then on until the end the volume commits nothing.
+    /// Initializes unwritten extents, where few places of the others are free and no change is under way: those that guests may
+    /// write to until it is done. As many at most as there are already, so that what is little used stays unwritten.
+    pub fn initialize(&mut self) {
+        let layout = &self.layout.extent;
+        let at_once = (INITIALIZED_BYTES / layout.extent_bytes).max(1) as u32;
+        let written = self.extents.len() as u32;
+        let kept_free = (at_once.saturating_mul(layout.places)).min(written * layout.places / 2);
+        if self.change.is_some() || self.unwritten_kept == 0 || self.places.free() >= kept_free {
+            return;
+        }
+        let initialized = at_once.min(written).min(self.unwritten_kept);
+        let step = Step::NewTables { next: 0, in_flight: 0 };
+        self.change = Some(ExtentsChange { initialized, ..ExtentsChange::new(step) });
+        self.write_new_tables();
+    }
+
+    /// Whether the next step is that of whoever gives turns.
     pub fn waits_for_turn(&self) -> bool {
         self.is_at(&Step::Ready)
     }
@@ -165,8 +215,12 @@ impl VolumeStore {
     /// It is the volume's turn.
     pub fn begin_change(&mut self) {
         assert!(self.waits_for_turn());
-        self.go_to(Step::LastCommit);
-        self.want_commit();
+        if self.change.as_ref().is_some_and(ExtentsChange::has_new_ring) {
+            self.go_to(Step::LastCommit);
+            self.want_commit();
+        } else {
+            self.go_to(Step::Directory);
+        }
     }
 
     /// What the directory is to say, once everything is there that this relies on.
@@ -177,29 +231,47 @@ impl VolumeStore {
         self.go_to(Step::Told);
         let change = self.change.as_ref()?;
         let left = self.extents.len() - change.leaving as usize;
-        let mut extents = [&self.extents[..left], &change.coming].concat();
-        extents.sort_unstable();
-        Some(DirectoryChange { volume: self.tag, extents, ring: self.journal.ring() + 1 })
+        let left_unwritten = self.unwritten.len() - change.leaving_unwritten as usize;
+        let (initialized, unwritten) = self.unwritten[..left_unwritten].split_at(change.initialized as usize);
+        let mut extents = VolumeExtents {
+            written: [&self.extents[..left], initialized].concat(),
+            unwritten: [unwritten, &change.coming].concat(),
+        };
+        extents.written.sort_unstable();
+        extents.unwritten.sort_unstable();
+        let ring = self.journal.ring() + u64::from(change.has_new_ring());
+        if planted("places-used-before-they-are-initialized") && !initialized.is_empty() {
+            extents.unwritten.extend(initialized);
+            extents.written.retain(|extent| !initialized.contains(extent));
+            extents.unwritten.sort_unstable();
+        }
+        Some(DirectoryChange { volume: self.tag, extents, ring })
     }
 
     /// The directory says so durably.
     pub fn changed(&mut self) {
-        let Some(ExtentsChange { step: Step::Told, leaving, coming, ahead }) = self.change.take() else {
-            unreachable!("the directory changes when it was asked to")
-        };
-        let pages = self.layout.extent.table_pages as usize;
-        if leaving > 0 {
-            self.extents.truncate(self.extents.len() - leaving as usize);
-            self.places.remove_extents(leaving);
+        let change = self.change.take().filter(|change| change.step == Step::Told);
+        let change = change.expect("the directory changes when it was asked to");
+        self.unwritten.truncate(self.unwritten.len() - change.leaving_unwritten as usize);
+        let initialized: Vec<u32> = self.unwritten.drain(..change.initialized as usize).collect();
+        self.unwritten.extend_from_slice(&change.coming);
+        self.unwritten_kept = self.unwritten.len() as u32;
+        if change.leaving > 0 {
+            self.extents.truncate(self.extents.len() - change.leaving as usize);
+            self.places.remove_extents(change.leaving);
         }
-        if !coming.is_empty() {
-            self.extents.extend_from_slice(&coming);
-            self.places.add_extents(&coming);
+        if !initialized.is_empty() {
+            self.extents.extend_from_slice(&initialized);
+            self.places.add_extents(&initialized);
+            self.journal.lengthen(self.extents.clone());
         }
         // Both copies of new pages were written.
+        let pages = self.layout.extent.table_pages as usize;
         self.sequences.resize(self.extents.len() * pages, 2);
-        self.places.mark_pages_changed(&ahead);
-        self.renew_ring();
+        self.places.mark_pages_changed(&change.ahead);
+        if change.has_new_ring() {
+            self.renew_ring();
+        }
     }
 
     fn is_at(&self, step: &Step) -> bool {
@@ -215,13 +287,12 @@ impl VolumeStore {
     /// Whether what the volume has depends on a directory that is being replaced, or soon will be.
     pub(crate) fn is_between_rings(&self) -> bool {
         let Some(change) = &self.change else { return false };
-        !matches!(change.step, Step::NewTables { .. } | Step::Ready)
+        change.has_new_ring() && change.step != Step::Ready
     }
 
     /// Whether no commit may begin, nor a checkpoint go on.
     pub(crate) fn holds_commits(&self) -> bool {
-        let Some(change) = &self.change else { return false };
-        !matches!(change.step, Step::NewTables { .. } | Step::Ready | Step::LastCommit)
+        self.is_between_rings() && !self.is_at(&Step::LastCommit)
     }
 
     /// A commit has ended durably, and everything that was written to the journal is. True: it was the last one in this ring.
@@ -241,10 +312,11 @@ impl VolumeStore {
     pub(crate) fn change_advanced(&mut self, what: Metadata) {
         let Some(change) = &mut self.change else { return };
         match (&mut change.step, what) {
-            (Step::NewTables { in_flight, .. }, Metadata::NewTablePage) => {
+            (Step::NewTables { in_flight, .. }, Metadata::NewTablePages) => {
                 in_flight.count_down();
                 self.write_new_tables();
             }
+            (Step::FlushNewTables, Metadata::ShareFlush) => self.go_to(Step::Ready),
             (Step::Tables { in_flight: 0, copy: TableCopy::OfCheckpoint, .. }, Metadata::TablePage) => {
                 match planted("given-up-checkpoint-not-flushed") {
                     true => self.begin_tables(TableCopy::First),
@@ -266,27 +338,34 @@ impl VolumeStore {
         }
     }
 
-    /// Writes empty tables, both copies, to extents that come. They speak of all versions until now, so that no record of
+    /// Writes empty tables, both copies, to extents that are initialized. They speak of all versions until now, so that no record of
     /// an earlier time, when an extent may have been the volume's before, is believed there.
     fn write_new_tables(&mut self) {
         let pages = self.layout.extent.table_pages;
-        while let Some(ExtentsChange { step: Step::NewTables { next, in_flight }, coming, .. }) =
+        while let Some(ExtentsChange { step: Step::NewTables { next, in_flight }, initialized, .. }) =
             &mut self.change
         {
-            let copies = coming.len() as u32 * pages * 2;
-            if *next == copies && *in_flight == 0 {
-                self.go_to(Step::Ready);
+            let is_last = *next == *initialized * pages;
+            if is_last && *in_flight == 0 {
+                if planted("initialized-tables-not-flushed") {
+                    self.go_to(Step::Ready);
+                    return;
+                }
+                self.go_to(Step::FlushNewTables);
+                self.outputs.push_back(Output::Flush { what: Metadata::ShareFlush });
                 return;
             }
-            if *next == copies || *in_flight == PAGES_IN_FLIGHT {
+            if is_last || *in_flight == WRITES_IN_FLIGHT {
                 return;
             }
-            let (page, copy) = (*next / 2, *next % 2);
-            let extent = coming[(page / pages) as usize];
-            (*next, *in_flight) = (*next + 1, *in_flight + 1);
+            let (extent, first) = (self.unwritten[(*next / pages) as usize], *next % pages);
+            let end = pages.min(first + PAGES_AT_ONCE);
+            (*next, *in_flight) = (*next + end - first, *in_flight + 1);
             let stamp = self.journal.durable_version();
-            let empty = TablePage::empty(self.tag, extent, page % pages, u64::from(copy) + 1);
-            self.write_table(&TablePage { stamp, ..empty }, Metadata::NewTablePage);
+            let (offset_bytes, bytes) =
+                empty_tables((self.cache, self.tag), &self.layout, extent, first..end, stamp);
+            let (what, buf) = (Metadata::NewTablePages, Buf::copy_of(&bytes));
+            self.outputs.push_back(Output::Write { what, offset_bytes, buf });
         }
     }
 
@@ -302,7 +381,7 @@ impl VolumeStore {
             if pages.is_empty() && *in_flight == 0 {
                 let copy = *copy;
                 self.go_to(Step::Flush { copy });
-                self.outputs.push_back(crate::volume::Output::Flush { what: Metadata::ShareFlush });
+                self.outputs.push_back(Output::Flush { what: Metadata::ShareFlush });
                 return;
             }
             let Some(page) = pages.pop_if(|_| *in_flight < PAGES_IN_FLIGHT) else { return };

@@ -245,7 +245,8 @@ impl Store {
         let (extents, mut recovered) = self.view.recover_what_is_there(device, number, volume)?;
         let lost = &check.damaged_clean_places;
         recovered.found.forget(|place, entry| entry.state == EntryState::Clean && lost.contains(&place));
-        let mut space = RecoveredSpace { extents, recovered };
+        let unwritten = self.view.directory.extents_of(number).unwritten;
+        let mut space = RecoveredSpace { extents, unwritten, recovered };
         self.write_again(device, tag, &mut space)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;

@@ -1,13 +1,12 @@
 //! The directory while volumes are served: which extents are nobody's, and one change of hands at a time.
 //!
-//! An extent that is nobody's is *lent* first: whoever has it may write tables there, and nobody else gets it. It is the
-//! volume's when the directory says so durably. Both copies are replaced, one after the other, because an older directory must
+//! An extent that is nobody's is *lent* first, so that nobody else gets it. It is the volume's when the directory says so durably. Both copies are replaced, one after the other, because an older directory must
 //! never stand in for this one. It must not know threads, nor who waits for space.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 
-use lode_format::{DeviceLayout, Directory, Superblock, VolumeTag};
+use lode_format::{DeviceLayout, Directory, Superblock, VolumeExtents, VolumeTag};
 use lode_types::Buf;
 
 use crate::change::DirectoryChange;
@@ -162,7 +161,8 @@ impl SpaceDirectory {
     /// Replaces what the directory says of a volume. No other change is under way.
     ///
     /// # Panics
-    /// When an extent is neither the volume's nor lent to it, or the ring no later one: somebody else's data would be lost.
+    /// When an extent is neither the volume's nor lent to it, or one that is written is given up and the ring no later one: somebody
+    /// else's data would be lost.
     pub fn begin(&mut self, change: &DirectoryChange) {
         assert!(self.change.is_none(), "one change at a time");
         let mut next = self.directory.clone();
@@ -172,21 +172,19 @@ impl SpaceDirectory {
             Some((number as u16, volume))
         });
         let (number, volume) = found.expect("a volume that is served is in the directory");
-        assert!(change.ring > volume.ring && !change.extents.is_empty());
+        let volume_ring = volume.ring;
+        assert!(change.ring >= volume.ring && !change.extents.written.is_empty());
         volume.ring = change.ring;
-        for (extent, owner) in (0..).zip(&mut next.owners) {
-            let is_wanted = change.extents.binary_search(&extent).is_ok();
+        let VolumeExtents { written, unwritten } = &change.extents;
+        for &extent in written.iter().chain(unwritten) {
+            let owner = next.owners[extent as usize];
             let is_lent = owner.is_none() && self.lent[extent as usize] == Some(change.volume);
-            assert!(
-                !is_wanted || *owner == Some(number) || is_lent,
-                "extent {extent} is not for this volume"
-            );
-            match is_wanted {
-                true => *owner = Some(number),
-                false if *owner == Some(number) => *owner = None,
-                false => {}
-            }
+            assert!(owner == Some(number) || is_lent, "extent {extent} is not for this volume");
         }
+        let leaves_written = |extent: &u32| !written.contains(extent) && !next.unwritten.contains(extent);
+        let are_left = next.extents_of(number).written.iter().any(leaves_written);
+        assert!(change.ring > volume_ring || !are_left, "records may speak of an extent that is given up");
+        next.set_extents_of(number, &change.extents);
         self.change = Some(ChangeUnderWay::new(change.volume, next, self.superblock, Vec::new()));
     }
 

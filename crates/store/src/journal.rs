@@ -54,6 +54,10 @@ pub(crate) struct Journal {
     layout: DeviceLayout,
     extents: Vec<u32>,
     pairs: u64,
+    /// The page of the ring's first pair, in this time around or, where it has grown since it began, as if it had always been so long.
+    origin: u64,
+    /// Extents of which the ring is to be once it comes to its end: those that it has, and others behind them.
+    longer: Option<Vec<u32>>,
     /// The page being filled and what it holds; `side` is where it is written next.
     page: u64,
     records: Vec<Record>,
@@ -83,7 +87,7 @@ impl Journal {
         extents: Vec<u32>,
         version: u64,
     ) -> Journal {
-        let pairs = extents.len() as u64 * u64::from(layout.extent.journal_pairs);
+        let pairs = pairs_of(&layout, &extents);
         Journal {
             cache,
             tag,
@@ -91,6 +95,8 @@ impl Journal {
             layout,
             extents,
             pairs,
+            origin: 0,
+            longer: None,
             page: 1,
             records: Vec::new(),
             side: 0,
@@ -216,6 +222,17 @@ impl Journal {
         self.page + 1 - self.reusable < self.pairs
     }
 
+    /// The ring is longer from its end on: these are its extents so far, in the same order, and others behind them. Their tables
+    /// have been written, so that a start looks for pages there.
+    pub(crate) fn lengthen(&mut self, extents: Vec<u32>) {
+        assert!(extents.starts_with(&self.extents), "what was written stays where it is");
+        if planted("ring-lengthened-on-the-way") {
+            (self.pairs, self.extents) = (pairs_of(&self.layout, &extents), extents);
+            return;
+        }
+        self.longer = Some(extents);
+    }
+
     /// Goes on to the next page, if the ring has room for it.
     fn advance(&mut self) -> bool {
         if !self.has_space() {
@@ -224,6 +241,14 @@ impl Journal {
         self.page += 1;
         self.records.clear();
         self.side = 0;
+        if (self.page - self.origin).is_multiple_of(self.pairs)
+            && let Some(longer) = self.longer.take()
+        {
+            // The last time around has filled the pairs that there were, and stays where it is; this page is the first one behind.
+            self.origin = self.page - self.pairs;
+            self.pairs = pairs_of(&self.layout, &longer);
+            self.extents = longer;
+        }
         true
     }
 
@@ -244,7 +269,7 @@ impl Journal {
     }
 
     fn offset(&self, page: u64, side: u8) -> u64 {
-        page_offset(&self.layout, &self.extents, page % self.pairs, side)
+        page_offset(&self.layout, &self.extents, (page - self.origin) % self.pairs, side)
     }
 
     /// One page of the commit is written.
@@ -274,9 +299,70 @@ impl Journal {
     }
 }
 
+fn pairs_of(layout: &DeviceLayout, extents: &[u32]) -> u64 {
+    extents.len() as u64 * u64::from(layout.extent.journal_pairs)
+}
+
 /// Offset on the device of one side of a pair of a ring over `extents`.
 pub(crate) fn page_offset(layout: &DeviceLayout, extents: &[u32], pair: u64, side: u8) -> u64 {
     let per_extent = u64::from(layout.extent.journal_pairs);
     let extent = extents[(pair / per_extent) as usize];
     layout.extent_start(extent) + layout.extent.journal_page((pair % per_extent) as u32, side)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use lode_format::RecordKind;
+    use lode_types::BlockSize;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A page is written over only when a durable one has said that it is not needed.
+    fn check_written(at: &mut BTreeMap<u64, u64>, journal: &Journal, writes: &[(u64, Buf)]) {
+        for (offset_bytes, buf) in writes {
+            let page = JournalPage::decode(journal.cache, buf.as_slice()).unwrap();
+            let pair = offset_bytes / (2 * lode_format::PAGE_BYTES as u64);
+            let before = at.insert(pair, page.number);
+            assert!(before.is_none_or(|before| before == page.number || before < journal.reusable));
+        }
+    }
+
+    proptest! {
+        /// Commits of any size, checkpoints, and a ring that becomes longer at any time.
+        #[test]
+        fn g5_a_ring_that_becomes_longer_writes_over_nothing_that_counts(
+            steps in proptest::collection::vec((0u8..8, 1usize..300), 1..300),
+        ) {
+            let layout = DeviceLayout::new(1 << 30, 1 << 20, BlockSize::KIB_4).unwrap();
+            let mut journal = Journal::new(CacheId([1; 16]), VolumeTag(2), 3, layout, vec![4, 7], 0);
+            let (mut at, mut version, mut pending) = (BTreeMap::new(), 0, Vec::new());
+            let mut extents = journal.extents.clone();
+            for (kind, count) in steps {
+                match kind {
+                    0 => {
+                        extents.push(10 + extents.len() as u32);
+                        journal.lengthen(extents.clone());
+                    }
+                    1 => journal.set_tail(journal.tail.max(journal.durable_page)),
+                    _ => {
+                        pending.extend((1..=count as u64).map(|next| Record {
+                            kind: RecordKind::Dirty, place: 0, block: 0, version: version + next, crc: 0,
+                        }));
+                        version += count as u64;
+                        let writes = journal.start(&mut pending, version);
+                        check_written(&mut at, &journal, &writes);
+                        writes.iter().for_each(|_| _ = journal.page_written());
+                        journal.flushed();
+                        let kept: Vec<u64> = (journal.reusable..=journal.page).collect();
+                        let found: Vec<u64> = at.values().copied().collect();
+                        prop_assert!(kept.iter().all(|page| found.contains(page)), "{kept:?} of {found:?}");
+                    }
+                }
+            }
+            prop_assert_eq!(journal.pairs % u64::from(layout.extent.journal_pairs), 0);
+        }
+    }
 }

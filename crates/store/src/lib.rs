@@ -25,6 +25,7 @@ mod contents;
 mod device;
 mod directory;
 mod dropped;
+mod empty_tables;
 mod error;
 mod found;
 mod free;

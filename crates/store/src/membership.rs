@@ -1,19 +1,20 @@
 //! Volumes that are added, removed and renamed while others are served: what the directory says of them, and what has to be durable
 //! before it does. A power cut between any two writes finds the directory of before or of after.
 //!
-//! - A volume that comes gets empty tables in both copies on extents that are nobody's, then its entry in the directory. Its
-//!   tag is made as at a start.
+//! - A volume that comes gets empty tables in both copies on some of the extents that are to be its own, which are nobody's, then its
+//!   entry in the directory, where the others are unwritten. Its tag is made as at a start.
 //! - Before a volume goes both superblocks rise above the epoch from which its tag was made, because its number is free from then
 //!   on ([`Store::remove`](crate::Store::remove)). Its bytes stay, and without its tag they are nobody's.
 //! - A name is the directory's alone: nothing else on the SSD knows it.
 
 use std::collections::HashSet;
 
-use lode_format::{Directory, TablePage, Volume, VolumeTag};
+use lode_format::{Directory, Volume, VolumeExtents, VolumeTag};
 use lode_types::{Buf, planted};
 
 use crate::attach::Attached;
 use crate::directory::{ChangeStep, ChangeUnderWay, SpaceDirectory};
+use crate::empty_tables::{PAGES_AT_ONCE, empty_tables};
 use crate::error::StoreError;
 use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::{Journal, first_ring_after};
@@ -21,9 +22,6 @@ use crate::places::Places;
 use crate::refusals;
 use crate::store::new_tag;
 use crate::volume::VolumeStore;
-
-/// Table pages that are written at once, each with both copies.
-const PAGES_AT_ONCE: u32 = 64;
 
 /// What is to become of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +34,9 @@ pub enum MembershipChange {
         backing_bytes: u64,
         /// Extents to begin with, one at least.
         extents: u32,
+        /// How many of them are initialized at once, one at least; the others are when they are needed
+        /// ([`VolumeStore::initialize`](crate::VolumeStore::initialize)).
+        ready_extents: u32,
     },
     /// A volume goes, with all that it has. Nobody serves it, and nothing is lent to it.
     Remove(VolumeTag),
@@ -64,7 +65,7 @@ impl SpaceDirectory {
         let mut superblock = self.superblock;
         let mut steps = Vec::new();
         let tag = match change {
-            MembershipChange::Create { name, backing_bytes, extents } => {
+            MembershipChange::Create { name, backing_bytes, extents, ready_extents } => {
                 self.check_name(name)?;
                 let number = free_number(&next)?;
                 let tag = new_tag(&superblock, number);
@@ -82,21 +83,19 @@ impl SpaceDirectory {
                     dropped: Default::default(),
                 };
                 put(&mut next, number, Some(volume));
-                for &extent in &extents {
-                    next.owners[extent as usize] = Some(number);
-                    steps.push(ChangeStep::Tables { tag, extent, next: 0 });
-                }
-                steps.push(ChangeStep::Flush);
+                let ready = extents.len().min((*ready_extents).max(1) as usize);
+                let (written, unwritten) = extents.split_at(ready);
+                let extents = VolumeExtents { written: written.to_vec(), unwritten: unwritten.to_vec() };
+                next.set_extents_of(number, &extents);
+                let tables = written.iter().map(|&extent| ChangeStep::Tables { tag, extent, next: 0 });
+                steps.extend(tables.chain([ChangeStep::Flush]));
                 tag
             }
             MembershipChange::Remove(tag) => {
                 assert!(self.lent_to(*tag).is_empty(), "nothing is lent to a volume that goes");
                 let number = self.number_of(*tag)?;
                 put(&mut next, number, None);
-                next.owners
-                    .iter_mut()
-                    .filter(|owner| **owner == Some(number))
-                    .for_each(|owner| *owner = None);
+                next.free_extents_of(number);
                 superblock.epoch += 1;
                 steps.extend([
                     ChangeStep::Superblock,
@@ -182,10 +181,11 @@ impl SpaceDirectory {
         let mut found =
             FoundPlaces::new(places_per_extent, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
         let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
-        (0..extents.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
+        let written = &extents.written;
+        (0..written.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
         let (contents, _, sequences) = found.into_contents(0);
-        let places = Places::new(volume, contents, 0, (places_per_extent, pages), extents.clone(), places);
-        let journal = Journal::new(cache, volume, first_ring_after(0), layout, extents.clone(), 0);
+        let places = Places::new(volume, contents, 0, (places_per_extent, pages), written.clone(), places);
+        let journal = Journal::new(cache, volume, first_ring_after(0), layout, written.clone(), 0);
         let store = VolumeStore::new(cache, volume, layout, extents, sequences, places, journal);
         Ok(Attached::new(store, self.superblock.epoch))
     }
@@ -214,19 +214,9 @@ impl SpaceDirectory {
 
     /// Empty tables from this page on, both copies of each, and where they belong. Gives the page behind them as well.
     pub(crate) fn new_tables(&self, tag: VolumeTag, extent: u32, first: u32) -> (u64, Buf, u32) {
-        let layout = self.layout.extent;
-        let end = (first + PAGES_AT_ONCE).min(layout.table_pages);
-        let pages = (first..end).flat_map(|page| [1, 2].map(|sequence| (page, sequence)));
-        let mut tables: Vec<(u64, TablePage)> = pages
-            .map(|(page, sequence)| {
-                let table = TablePage::empty(tag, extent, page, sequence);
-                (layout.table_page(page, table.copy()), table)
-            })
-            .collect();
-        tables.sort_unstable_by_key(|(offset_bytes, _)| *offset_bytes);
-        let offset_bytes = self.layout.extent_start(extent) + tables[0].0;
-        let bytes: Vec<u8> =
-            tables.iter().flat_map(|(_, table)| table.encode(self.superblock.cache).to_vec()).collect();
+        let end = (first + PAGES_AT_ONCE).min(self.table_pages());
+        let cache = self.superblock.cache;
+        let (offset_bytes, bytes) = empty_tables((cache, tag), &self.layout, extent, first..end, 0);
         (offset_bytes, Buf::copy_of(&bytes), end)
     }
 

@@ -272,7 +272,6 @@ fn read_journal(
     source: &RecoverySource<'_>,
 ) -> Result<(Vec<JournalPage>, u64), StoreError> {
     let layout = &source.layout.extent;
-    let pairs = source.extents.len() as u64 * u64::from(layout.journal_pairs);
     let pair_bytes = 2 * PAGE_BYTES;
     let at_once = (READ_BYTES / pair_bytes).min(layout.journal_pairs as usize);
     let mut pages: HashMap<u64, JournalPage> = HashMap::new();
@@ -283,10 +282,8 @@ fn read_journal(
             let bytes = &mut bytes[..count * pair_bytes];
             let first = ordinal * u64::from(layout.journal_pairs) + u64::from(within);
             read_pages(device, page_offset(&source.layout, source.extents, first, 0), bytes)?;
-            for (pair, sides) in (first..).zip(bytes.chunks_exact(pair_bytes)) {
-                for side in sides.chunks_exact(PAGE_BYTES) {
-                    take_journal_page(&mut pages, source, (pair, pairs), side)?;
-                }
+            for side in bytes.chunks_exact(PAGE_BYTES) {
+                take_journal_page(&mut pages, source, side)?;
             }
         }
     }
@@ -319,11 +316,11 @@ fn read_journal(
     }
 }
 
-/// Takes a journal page of this ring, if it is one, instead of its other side where it says more.
+/// Takes a journal page of this ring, if it is one, instead of its other side where it says more. Where it is says nothing: a ring may
+/// have become longer since it began ([`crate::journal::Journal::lengthen`]).
 fn take_journal_page(
     pages: &mut HashMap<u64, JournalPage>,
     source: &RecoverySource<'_>,
-    (pair, pairs): (u64, u64),
     side: &[u8],
 ) -> Result<(), StoreError> {
     let Ok(page) = JournalPage::decode(source.cache, side) else { return Ok(()) };
@@ -335,7 +332,6 @@ fn take_journal_page(
     }
     let ours = (page.volume == source.tag || planted("journal-of-another-volume"))
         && page.ring == source.ring
-        && page.number % pairs == pair
         && page.number <= MOST;
     let fullness =
         |page: &JournalPage| (page.records.len(), page.tail, page.durable_page, page.durable_version);

@@ -33,7 +33,7 @@ impl Store {
         let mut store = Store::begin(device, view)?;
         let mut next = store.view.directory.clone();
         next.volumes[number as usize] = None;
-        next.owners.iter_mut().filter(|owner| **owner == Some(number)).for_each(|owner| *owner = None);
+        next.free_extents_of(number);
         store.write_directory(device, next)?;
         Ok(removed)
     }

@@ -80,7 +80,7 @@ impl StoreView {
     pub fn take_over(&mut self, name: &str, boot: BootId, bytes: &[u8]) -> Result<TakenOver, BufferIgnored> {
         let Some((number, volume)) = self.directory.find(name) else { return Err(BufferIgnored::NoVolume) };
         let (tag, ring) = (volume.tag, volume.ring);
-        let extents = self.directory.extents_of(number);
+        let extents = self.directory.extents_of(number).written;
         let (records, found) =
             read_buffer(bytes, boot, &self.superblock, (tag, ring), &self.layout, &extents)?;
         self.buffered.insert(tag, records);
@@ -220,7 +220,7 @@ impl StoreView {
 
     fn directory_extents(&self, name: &str) -> u64 {
         let found = self.directory.find(name);
-        found.map_or(0, |(number, _)| self.directory.extents_of(number).len() as u64)
+        found.map_or(0, |(number, _)| self.directory.extents_of(number).count() as u64)
     }
 
     pub(crate) fn find(&self, name: &str) -> Result<(u16, &Volume), StoreError> {
@@ -228,7 +228,7 @@ impl StoreView {
     }
 
     pub(crate) fn info(&self, number: u16, volume: &Volume) -> VolumeInfo {
-        let extents = self.directory.extents_of(number).len() as u32;
+        let extents = self.directory.extents_of(number).count() as u32;
         VolumeInfo {
             name: volume.name.clone(),
             tag: volume.tag,
@@ -238,7 +238,7 @@ impl StoreView {
         }
     }
 
-    /// A volume's extents, and of what they hold what a start may believe.
+    /// A volume's extents that are written, and of what they hold what a start may believe.
     pub(crate) fn recover_for(
         &self,
         device: &mut dyn SyncDevice,
@@ -253,7 +253,7 @@ impl StoreView {
         Ok((extents, found))
     }
 
-    /// A volume's extents and what they hold.
+    /// A volume's extents that are written, and what they hold.
     pub(crate) fn recover(
         &self,
         device: &mut dyn SyncDevice,
@@ -261,7 +261,7 @@ impl StoreView {
         volume: &Volume,
         backing_bytes: u64,
     ) -> Result<(Vec<u32>, Recovered), StoreError> {
-        let extents = self.directory.extents_of(number);
+        let extents = self.directory.extents_of(number).written;
         let source = RecoverySource {
             cache: self.superblock.cache,
             tag: volume.tag,

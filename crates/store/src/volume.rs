@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use lode_format::{CacheId, DeviceLayout, PlaceNo, TablePage, VolumeTag};
+use lode_format::{CacheId, DeviceLayout, PlaceNo, TablePage, VolumeExtents, VolumeTag};
 use lode_types::{Buf, Counter, planted};
 
 use crate::change::ExtentsChange;
@@ -43,8 +43,8 @@ pub enum Metadata {
     JournalFlush,
     /// A page of the place table, for the checkpoint in flight.
     TablePage,
-    /// A page of the place table of an extent that is to be the volume's.
-    NewTablePage,
+    /// Pages of the place table of an extent that was unwritten.
+    NewTablePages,
     /// The flush of all that the next directory is to rely on.
     ShareFlush,
 }
@@ -87,8 +87,11 @@ pub struct VolumeStore {
     pub(crate) cache: CacheId,
     pub(crate) tag: VolumeTag,
     pub(crate) layout: DeviceLayout,
-    /// In the order of the places' numbers: ascending at a start, and those that came since behind.
+    /// Those that are written, in the order of the places' numbers: ascending at a start, and those that were initialized since behind.
     pub(crate) extents: Vec<u32>,
+    /// Those that are not, in the order in which they are to be, and how many of them are to stay the volume's.
+    pub(crate) unwritten: Vec<u32>,
+    pub(crate) unwritten_kept: u32,
     /// Sequence of the latest write of every table page.
     pub(crate) sequences: Vec<u64>,
     checkpoint: Option<Checkpoint>,
@@ -106,7 +109,7 @@ impl VolumeStore {
         cache: CacheId,
         tag: VolumeTag,
         layout: DeviceLayout,
-        extents: Vec<u32>,
+        VolumeExtents { written: extents, unwritten }: VolumeExtents,
         sequences: Vec<u64>,
         places: Places,
         journal: Journal,
@@ -119,6 +122,8 @@ impl VolumeStore {
             tag,
             layout,
             extents,
+            unwritten_kept: unwritten.len() as u32,
+            unwritten,
             sequences,
             checkpoint: None,
             change: None,
@@ -216,7 +221,7 @@ impl VolumeStore {
     pub fn done(&mut self, what: Metadata) -> MetadataOutcome {
         match what {
             Metadata::JournalPage => self.journal_page_written(),
-            Metadata::NewTablePage | Metadata::ShareFlush => {
+            Metadata::NewTablePages | Metadata::ShareFlush => {
                 self.change_advanced(what);
                 MetadataOutcome::None
             }
@@ -329,15 +334,11 @@ impl VolumeStore {
             entries: self.places.page_entries(page),
         };
         let is_durable = table.entries.iter().all(|entry| entry.version <= table.stamp);
-        self.write_table(&table, Metadata::TablePage);
-        is_durable
-    }
-
-    pub(crate) fn write_table(&mut self, table: &TablePage, what: Metadata) {
         let within = self.layout.extent.table_page(table.page, table.copy());
         let buf = Buf::copy_of(&table.encode(self.cache)[..]);
         let offset_bytes = self.layout.extent_start(table.extent) + within;
-        self.outputs.push_back(Output::Write { what, offset_bytes, buf });
+        self.outputs.push_back(Output::Write { what: Metadata::TablePage, offset_bytes, buf });
+        is_durable
     }
 
     /// The journal goes on in a new ring over the extents that the volume has now. The tables say everything that is

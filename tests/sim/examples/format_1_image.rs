@@ -62,7 +62,7 @@ fn find(ssd: &mut SimDisk, name: &str) -> (DeviceLayout, VolumeTag, u32) {
     });
     let directory = Directory::newest(CACHE, [&copies[0], &copies[1]]).expect("a directory");
     let (number, volume) = directory.find(name).expect("the volume");
-    (layout, volume.tag, directory.extents_of(number)[0])
+    (layout, volume.tag, directory.extents_of(number).written[0])
 }
 
 /// A torn copy of one page of the place table, whose other copy is whole, and two copies of the other that differ.

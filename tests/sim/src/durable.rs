@@ -61,7 +61,7 @@ impl Known {
         let (mut durable, mut doubtful) = (Vec::new(), BTreeSet::new());
         for (number, volume) in directory.volumes.iter().enumerate() {
             let Some(volume) = volume else { continue };
-            let extents = directory.extents_of(number as u16);
+            let extents = directory.extents_of(number as u16).written;
             let entries = Entries::read(ssd, cache, layout, &extents, (volume.tag, volume.ring));
             for (&(extent, within), entry) in &entries.latest {
                 let first = layout.extent_start(extent) + layout.extent.place(within);

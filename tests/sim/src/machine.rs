@@ -21,6 +21,8 @@ pub struct Machine {
     pub extent_bytes: u64,
     /// Journal records for which the host has memory that outlives the daemon; 0: none.
     pub kept_records: u32,
+    /// Places of the cache SSD that are to be free at a start; the extents of the others may stay unwritten where shares move.
+    pub ready_places: u64,
 }
 
 impl Machine {
@@ -36,6 +38,7 @@ impl Machine {
             backing_bytes: self.config.volume_bytes,
             places: self.config.ssd_places(),
             spare_places: 0,
+            ready_places: self.ready_places,
             read_only: false,
             distrusts: None,
         }

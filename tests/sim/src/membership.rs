@@ -146,7 +146,8 @@ impl Host<'_> {
         let change = MembershipChange::Create {
             name: self.volumes[at].name.clone(),
             backing_bytes: config.volume_bytes,
-            extents: 1,
+            extents: 1 + self.rng.below(2) as u32,
+            ready_extents: 1,
         };
         self.change_membership(change);
         self.doing = Some(Doing::Coming(at, frames));

@@ -31,7 +31,8 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
     };
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);
     let name = "vm".to_owned();
-    Machine { config, settings, name, ssd_bytes, other_pairs: 0, extent_bytes, kept_records: 1024 }
+    let (other_pairs, kept_records, ready_places) = (0, 1024, u64::MAX);
+    Machine { config, settings, name, ssd_bytes, other_pairs, extent_bytes, kept_records, ready_places }
 }
 
 /// Has `auto` choose anew as often as it can.

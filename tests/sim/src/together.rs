@@ -18,6 +18,8 @@ use crate::world::World;
 
 /// Bound of the frames that no volume has at a start, and of the shares.
 const MOST_FREE_FRAMES: u64 = 150;
+/// Bound of the places that are to be free at a start, of some 250 in an extent.
+const MOST_READY_PLACES: u64 = 500;
 pub(crate) const LARGEST_SHARE: Quota = Quota::new(200, 2000);
 
 /// In how many of a hundred steps a volume that is away has no part in the run any more, unless it comes back all the same.
@@ -277,6 +279,9 @@ impl Host<'_> {
             |(plan, volume): (&Plan, &Volume)| Machine { name: volume.name.clone(), ..plan.machine(round) };
         let mut machines: Vec<_> = self.plans.iter().zip(&self.volumes).map(named).collect();
         let moves_shares = self.plans.iter().any(|plan| plan.share_changes > 0);
+        if moves_shares {
+            machines.iter_mut().for_each(|machine| machine.ready_places = self.rng.below(MOST_READY_PLACES));
+        }
         let mut specs: Vec<VolumeSpec> = machines.iter().map(Machine::spec).collect();
         for (volume, machine) in self.volumes.iter().zip(&machines) {
             volume.world.offer_records(&mut view, &machine.name);

@@ -25,6 +25,7 @@ fn spec(name: &str, places: u64) -> VolumeSpec {
         backing_bytes: VOLUME_BYTES - 1024,
         places,
         spare_places: 0,
+        ready_places: u64::MAX,
         read_only: false,
         distrusts: None,
     }

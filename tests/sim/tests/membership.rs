@@ -101,8 +101,12 @@ impl Cache {
 /// The N-th write or flush of each change fails, and nobody knows what came of it before the next start.
 #[test]
 fn g2_g4_g7_every_write_and_flush_of_a_change_fails() {
-    let create =
-        |name: &str| MembershipChange::Create { name: name.to_owned(), backing_bytes: 1 << 20, extents: 1 };
+    let create = |name: &str| MembershipChange::Create {
+        name: name.to_owned(),
+        backing_bytes: 1 << 20,
+        extents: 1,
+        ready_extents: 1,
+    };
     let (mut failed, mut seen) = (0, [0; 2]);
     for (change, before, after) in [
         (0, vec!["new", "vm"], vec!["new", "third", "vm"]),
@@ -163,8 +167,12 @@ fn g2_g4_a_power_cut_after_every_write_finds_the_volumes_of_before_or_after() {
         assert!(found == all(before) || found == all(after), "{found:?}");
         seen[usize::from(found == all(after))] += 1;
     };
-    let create =
-        |name: &str| MembershipChange::Create { name: name.to_owned(), backing_bytes: 1 << 20, extents: 1 };
+    let create = |name: &str| MembershipChange::Create {
+        name: name.to_owned(),
+        backing_bytes: 1 << 20,
+        extents: 1,
+        ready_extents: 1,
+    };
     let made = cache.change(create("new"), |ssd| check(&["vm"], &["new", "vm"], ssd)).unwrap();
     let rename = MembershipChange::Rename(made, "other".to_owned());
     assert_eq!(cache.change(rename, |ssd| check(&["new", "vm"], &["other", "vm"], ssd)), Some(made));
@@ -184,6 +192,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         name: name.to_owned(),
         backing_bytes: 1 << 20,
         extents,
+        ready_extents: 1,
     };
     for (change, said) in [
         (create("vm", 1), "holds a volume 'vm' already"),
@@ -204,7 +213,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 }
 
 fn create(name: &str) -> MembershipChange {
-    MembershipChange::Create { name: name.to_owned(), backing_bytes: 1 << 20, extents: 1 }
+    MembershipChange::Create { name: name.to_owned(), backing_bytes: 1 << 20, extents: 1, ready_extents: 1 }
 }
 
 #[test]

@@ -246,7 +246,12 @@ fn g9_a_volume_that_is_added_is_of_the_run_that_is_on() {
     let epoch = store.superblock().epoch;
     let mut directory = store.into_directory();
     let mut last = None;
-    let create = MembershipChange::Create { name: "new".to_owned(), backing_bytes: 1 << 20, extents: 1 };
+    let create = MembershipChange::Create {
+        name: "new".to_owned(),
+        backing_bytes: 1 << 20,
+        extents: 1,
+        ready_extents: 1,
+    };
     for change in [MembershipChange::Remove(tag), create] {
         directory.begin_membership(&change).unwrap();
         while let Some(output) = directory.next_output() {

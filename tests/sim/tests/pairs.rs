@@ -118,6 +118,7 @@ fn capacity_adds_up() {
         backing_bytes: 64 * MIB,
         places: 12 * 240,
         spare_places: 0,
+        ready_places: u64::MAX,
         read_only: false,
         distrusts: None,
     };

@@ -44,6 +44,7 @@ impl Work {
             backing_bytes: 1 << 30,
             places: 600,
             spare_places: 0,
+            ready_places: u64::MAX,
             read_only: false,
             distrusts: None,
         };
@@ -78,7 +79,7 @@ impl Work {
                 }
                 Output::Write { what, offset_bytes, .. } => {
                     if let Some(twin) = self.twin(offset_bytes)
-                        && what != Metadata::NewTablePage
+                        && what != Metadata::NewTablePages
                     {
                         let is_written =
                             |one: &UnderWay| matches!(one, UnderWay::Write(_, at) if *at == twin);
@@ -135,15 +136,18 @@ impl Work {
     /// Extents come or go, step by step.
     fn change(&mut self) {
         if let Some(change) = self.store.next_change() {
-            let mine: BTreeSet<u32> = change.extents.iter().copied().collect();
+            let extents = change.extents.written.iter().chain(&change.extents.unwritten);
+            let mine: BTreeSet<u32> = extents.copied().collect();
             self.free = (0..EXTENTS).filter(|extent| !mine.contains(extent)).collect();
             self.store.changed();
             self.changes += 1;
         } else if self.store.waits_for_turn() {
             self.store.begin_change();
         } else if !self.store.is_changing() {
-            let wants_more = self.rng.chance(50);
-            if wants_more && self.store.retiring_from().is_none() && !self.free.is_empty() {
+            self.store.initialize();
+            let wants_more = self.rng.chance(50) && self.store.retiring_extents().0 == 0;
+            if self.store.is_changing() {
+            } else if wants_more && !self.free.is_empty() {
                 self.store.gain(vec![self.free[0]]);
             } else if self.store.extents() > 1 {
                 self.store.circulate(self.store.extents() - 1, 0);

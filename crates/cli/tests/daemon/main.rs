@@ -19,6 +19,7 @@ mod guards;
 mod hostile;
 mod killing;
 mod known;
+mod large;
 mod logging;
 mod membership;
 mod metrics;

@@ -63,6 +63,7 @@ impl Bench {
             backing_bytes,
             places,
             spare_places: config.spare_ssd_places(),
+            ready_places: u64::MAX,
             read_only: false,
             distrusts: None,
         };

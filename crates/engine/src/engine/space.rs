@@ -60,10 +60,14 @@ impl Engine {
 
     /// Takes every change of space on as far as it can go by itself.
     pub(super) fn drive_space(&mut self) {
-        if self.config.largest_share.is_none() || self.has_failed(DeviceId::Ssd) {
+        if self.has_failed(DeviceId::Ssd) {
             return;
         }
-        if self.health.is_well() {
+        // Whatever else failed, whoever waits for a place gets one.
+        if let Some(store) = self.levels.store_mut() {
+            store.initialize();
+        }
+        if self.health.is_well() && self.config.largest_share.is_some() {
             self.drive_extents();
             self.follow_space();
             self.drive_frames();

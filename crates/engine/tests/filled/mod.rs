@@ -161,6 +161,7 @@ fn engine(config: &EngineConfig, settings: &Settings) -> (Engine, u32) {
         backing_bytes: config.volume_bytes,
         places,
         spare_places: 0,
+        ready_places: u64::MAX,
         read_only: false,
         distrusts: None,
     };

@@ -10,7 +10,7 @@ use lode_format::VolumeTag;
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::Quota;
-use lode_store::{Attached, MembershipChange};
+use lode_store::{Attached, MembershipChange, VolumeSpec};
 use lode_types::Level;
 
 use super::parts::{DirectoryEnd, Parts};
@@ -201,10 +201,13 @@ impl AddVm {
         state.note_new_volume(&self.vm, identify(&vm.backing)).map_err(|error| error.to_string())?;
         let places = engine.ssd_places();
         let extents = places.div_ceil(u64::from(parts.extent_places)).max(1);
+        let ready_places = VolumeSpec::READY_BYTES / engine.block.bytes();
         let change = MembershipChange::Create {
             name: self.vm.clone(),
             backing_bytes: engine.volume_bytes,
             extents: u32::try_from(extents).unwrap_or(u32::MAX),
+            ready_extents: u32::try_from(ready_places.div_ceil(parts.extent_places.into()))
+                .unwrap_or(u32::MAX),
         };
         let tag = match parts.change_directory(change, give_up) {
             DirectoryEnd::Done(tag) => tag,

@@ -57,6 +57,9 @@ impl Shard {
     pub(super) fn stop_volume(&mut self, at: usize, defect: &str) {
         self.volumes[at].stop(defect);
         self.due.insert(at);
+        if let Some(space) = &self.context.space {
+            space.of(at).stop();
+        }
         let text = format!("stopped by a defect of the program: {defect}");
         let name = self.volumes[at].export.name();
         self.context.events.note(EventKind::Failure, Some(name), text);

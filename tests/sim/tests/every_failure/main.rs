@@ -214,6 +214,7 @@ fn other_spec() -> VolumeSpec {
         backing_bytes: 1 << 20,
         places: 10,
         spare_places: 0,
+        ready_places: u64::MAX,
         read_only: false,
         distrusts: None,
     }
