@@ -147,8 +147,16 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
     let config = EngineConfig::new(BlockSize::KIB_4, disk_bytes, quota);
     let name = "vm1".to_owned();
     let (ssd_bytes, extent_bytes) = (128 << 20, 1 << 20);
-    let machine =
-        Machine { name, config, settings, ssd_bytes, other_pairs: 0, extent_bytes, kept_records: 1024 };
+    let machine = Machine {
+        name,
+        config,
+        settings,
+        ssd_bytes,
+        other_pairs: 0,
+        extent_bytes,
+        kept_records: 1024,
+        ready_places: u64::MAX,
+    };
     let mut world = World::new(machine, 1).unwrap();
     for (token, request) in all.iter().enumerate() {
         let (offset_bytes, length) = (request.offset_bytes, u64::from(request.length_bytes));
