@@ -116,6 +116,7 @@ fn usual_directory() -> Directory {
             tag: VolumeTag(tag),
             backing_bytes: 1 << 30,
             ring: 3,
+            is_ring_longer: tag == 3,
             attached_in: 2,
             run_version: 4,
             dropped: [DroppedCopies { home: 1, before: 4 }, DroppedCopies::default()],

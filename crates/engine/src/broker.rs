@@ -2,7 +2,7 @@
 //! decided elsewhere, and is asked for by its engine ([`crate::SpaceRequest`]).
 //!
 //! Frames are given out as they come back. Extents are lent, and are a volume's when the directory says so; one volume at a
-//! time changes its own, because while it does it makes nothing durable. It must not know threads: drivers of several threads
+//! time changes its own, because each change is another directory. It must not know threads: drivers of several threads
 //! put a lock around it.
 
 use std::collections::VecDeque;

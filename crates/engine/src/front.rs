@@ -347,16 +347,16 @@ impl Front {
         self.starved
     }
 
-    /// Looks once a tick whether anything can still make room, which `is_idle` says nothing does. Two ticks without, and it
+    /// Looks once a tick whether anything can still make room, which `no_room_to_come` says nothing does. Two ticks without, and it
     /// is given up until there is room again.
     pub(crate) fn note_starvation(
         &mut self,
-        is_idle: bool,
+        no_room_to_come: bool,
         is_blocked: bool,
         levels: &Levels,
         config: &EngineConfig,
     ) {
-        let starving = is_idle && is_blocked;
+        let starving = no_room_to_come && is_blocked;
         self.starved |= starving && self.starving;
         self.starving = starving;
         let largest = blocks_of(config.block, 0, MAX_PIECE_BYTES).len() as u32;

@@ -33,7 +33,8 @@ pub enum SpaceRequest {
     WantTurn,
     /// It is not needed.
     ReturnTurn,
-    /// The turn ends with this change of the directory. Until [`SpaceAnswer::Changed`] nothing new is durable.
+    /// The turn ends with this change of the directory. Where it names another ring, nothing new is durable until
+    /// [`SpaceAnswer::Changed`].
     Change(DirectoryChange),
 }
 

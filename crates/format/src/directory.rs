@@ -28,6 +28,9 @@ const NO_OWNER: u16 = u16::MAX;
 /// Added to the owner of an extent that is unwritten. A program that does not know it refuses the directory.
 const UNWRITTEN: u16 = 1 << 15;
 const _: () = assert!(Directory::MAX_VOLUMES < UNWRITTEN as usize);
+/// Added to the length of a volume's name where its ring may have become longer: a program that does not know it refuses the directory,
+/// too, and does not take the ring's pages for those of another time.
+const LONGER_RING: u16 = 1 << 15;
 
 /// A run has so many generations to give, and the next one has others.
 const GENERATIONS_OF_RUN: u64 = 1 << 32;
@@ -47,6 +50,8 @@ pub struct Volume {
     pub backing_bytes: u64,
     /// The journal ring in force: pages of another ring are of an earlier run.
     pub ring: u64,
+    /// It may have become longer since it began, so that a page's number does not say where it is.
+    pub is_ring_longer: bool,
     /// With which version its last run began: pages of its tables that were written since are stamped with that or a later one, or speak
     /// of one. 0: in one of before this was written, or none, or a start since then may have written tables.
     pub run_version: u64,
@@ -250,7 +255,7 @@ impl Directory {
                 tag: U64::new(volume.tag.0),
                 backing_bytes: U64::new(volume.backing_bytes),
                 ring: U64::new(volume.ring),
-                name_bytes: U16::new(text.len() as u16),
+                name_bytes: U16::new(text.len() as u16 | if volume.is_ring_longer { LONGER_RING } else { 0 }),
                 used: U16::new(1),
                 name,
             };
@@ -333,13 +338,15 @@ impl Directory {
             });
             let at = RUN_VERSIONS + place * size_of::<U64>();
             let (run_version, _) = U64::read_from_prefix(&page[at..]).map_err(|_| wrong("run version"))?;
-            let name = raw.name.get(..raw.name_bytes.get() as usize).ok_or(wrong("name"))?;
+            let name_bytes = raw.name_bytes.get() & !LONGER_RING;
+            let name = raw.name.get(..name_bytes.into()).ok_or(wrong("name"))?;
             let name = std::str::from_utf8(name).map_err(|_| wrong("name"))?;
             self.volumes.push(Some(Volume {
                 name: name.to_owned(),
                 tag: VolumeTag(raw.tag.get()),
                 backing_bytes: raw.backing_bytes.get(),
                 ring: raw.ring.get(),
+                is_ring_longer: raw.name_bytes.get() & LONGER_RING != 0,
                 run_version: run_version.get(),
                 attached_in: start.attached_in.get(),
                 dropped,

@@ -64,7 +64,17 @@ fn directory() -> Directory {
     let volume = |name: &str| {
         let (name, backing_bytes) = (name.to_owned(), 1 << 30);
         let dropped = [DroppedCopies { home: 3, before: 7 }, DroppedCopies::default()];
-        Some(Volume { name, tag: TAG, backing_bytes, ring: 3, attached_in: 9, run_version: 8, dropped })
+        let is_ring_longer = name == "vm3";
+        Some(Volume {
+            name,
+            tag: TAG,
+            backing_bytes,
+            ring: 3,
+            is_ring_longer,
+            attached_in: 9,
+            run_version: 8,
+            dropped,
+        })
     };
     directory.volumes = vec![volume("vm1"), None, volume("vm3")];
     directory.owners[0] = Some(0);

@@ -131,6 +131,7 @@ fn directory() {
             tag: TAG,
             backing_bytes: B,
             ring,
+            is_ring_longer: name == "other",
             attached_in: B,
             run_version: A,
             dropped: [one(0x0201, C), one(0x0403, D)],
@@ -154,7 +155,8 @@ fn directory() {
         ];
         let free = "ff".repeat(2000 * 2);
         match number {
-            // Volumes of 0xe4 bytes from 0x30 on: tag, bytes of the backing disk, ring, bytes of the name, in use, name.
+            // Volumes of 0xe4 bytes from 0x30 on: tag, bytes of the backing disk, ring, bytes of the name with
+            // 0x8000 where the ring may have become longer, in use, name.
             0 => fields.extend([
                 (0x114, "1112131415161718"),
                 (0x11c, "b1b2b3b4b5b6b7b8"),
@@ -173,7 +175,7 @@ fn directory() {
                 (0x114, "1112131415161718"),
                 (0x11c, "b1b2b3b4b5b6b7b8"),
                 (0x124, "d1d2d3d4d5d6d7d8"),
-                (0x12c, "0500"),
+                (0x12c, "0580"),
                 (0x12e, "0100"),
                 (0x130, "6f74686572"),
                 (0xdec, "a1a2a3a4a5a6a7a8"),

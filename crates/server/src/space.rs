@@ -138,7 +138,7 @@ impl SharedSpace {
             Ok(_) => state.is_writing = true,
             Err(error) => tracing::error!(
                 "Cannot start a thread that writes the SSD's directory: {error}. Until it can be, shares of the SSD do not \
-                 change, and the VM whose change it is gets no flush answered; raise the limit of threads"
+                 change, and the VM whose change it is may get no flush answered, or no place to write to; raise the limit of threads"
             ),
         }
     }

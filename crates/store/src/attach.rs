@@ -458,6 +458,7 @@ impl Store {
             tag,
             backing_bytes,
             ring,
+            is_ring_longer: false,
             attached_in: self.view.superblock.epoch,
             run_version: recovered.run_version(),
             dropped: recovered.dropped,

@@ -27,6 +27,8 @@ use crate::volume::{Metadata, Output, PAGES_IN_FLIGHT, VolumeStore};
 
 /// Bytes of extents that are initialized at once, if the volume has as much that is written, and for which places are kept free.
 const INITIALIZED_BYTES: u64 = 8 << 30;
+/// Places that are kept free in any case: more than a request may need at once.
+const LEAST_FREE: u32 = 256;
 /// Writes of their tables in flight.
 const WRITES_IN_FLIGHT: usize = 4;
 
@@ -78,30 +80,30 @@ enum TableCopy {
     Second,
 }
 
+/// What becomes of extents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    /// So many of the last written ones go, and so many of the last unwritten ones.
+    GiveUp { written: u32, unwritten: u32 },
+    /// These come, unwritten.
+    Gain(Vec<u32>),
+    /// So many of the first unwritten ones are initialized.
+    Initialize(u32),
+}
+
 /// A change of a volume's extents.
 #[derive(Debug)]
 pub(crate) struct ExtentsChange {
+    kind: Kind,
     step: Step,
-    /// So many of the last extents go, and so many of the last unwritten ones.
-    leaving: u32,
-    leaving_unwritten: u32,
-    /// These come.
-    coming: Vec<u32>,
-    /// So many of the first unwritten ones are initialized.
-    initialized: u32,
     /// Table pages that spoke of what is not durable yet, and have to be written once more in the new ring.
     ahead: Vec<u32>,
 }
 
 impl ExtentsChange {
-    fn new(step: Step) -> ExtentsChange {
-        let (coming, ahead) = (Vec::new(), Vec::new());
-        ExtentsChange { step, leaving: 0, leaving_unwritten: 0, coming, initialized: 0, ahead }
-    }
-
     /// Whether the journal begins another ring.
     fn has_new_ring(&self) -> bool {
-        self.leaving > 0
+        matches!(self.kind, Kind::GiveUp { written: 1.., .. })
     }
 }
 
@@ -145,10 +147,9 @@ impl VolumeStore {
     /// Places that are handed out, or in use, of the extents that stay, and those that will be when they are initialized. Those that
     /// failed are not among them.
     pub fn usable_places(&self) -> u32 {
-        let end = self.places.circulation().end();
-        let written =
-            self.places.circulation().capacity().saturating_sub(self.places.quarantined_before(end));
-        written + self.unwritten_kept * self.layout.extent.places
+        let circulation = self.places.circulation();
+        let failed = self.places.quarantined_before(circulation.end());
+        circulation.capacity_with(self.unwritten_kept).saturating_sub(failed)
     }
 
     /// Extents that retire, and how many of them hold nothing any more.
@@ -166,19 +167,22 @@ impl VolumeStore {
     /// These extents, which are nobody's, are to be the volume's. There is no other change under way.
     pub fn gain(&mut self, extents: Vec<u32>) {
         assert!(self.change.is_none() && !extents.is_empty() && self.retiring_extents().0 == 0);
-        self.change = Some(ExtentsChange { coming: extents, ..ExtentsChange::new(Step::Ready) });
+        self.begin(Kind::Gain(extents), Step::Ready);
     }
 
     /// Extents that retire and hold nothing any more are to be nobody's. False: there are none, or another change is under
     /// way.
     pub fn give_up_empty(&mut self) -> bool {
-        let leaving = self.places.circulation().empty_extents();
-        let leaving_unwritten = self.retiring_unwritten();
-        if self.change.is_some() || leaving + leaving_unwritten == 0 {
-            return false;
+        let (written, unwritten) = (self.places.circulation().empty_extents(), self.retiring_unwritten());
+        let is_begun = self.change.is_none() && written + unwritten > 0;
+        if is_begun {
+            self.begin(Kind::GiveUp { written, unwritten }, Step::Ready);
         }
-        self.change = Some(ExtentsChange { leaving, leaving_unwritten, ..ExtentsChange::new(Step::Ready) });
-        true
+        is_begun
+    }
+
+    fn begin(&mut self, kind: Kind, step: Step) {
+        self.change = Some(ExtentsChange { kind, step, ahead: Vec::new() });
     }
 
     /// Initializes unwritten extents, where few places of the others are free and no change is under way: those that guests may
@@ -187,14 +191,20 @@ impl VolumeStore {
         let layout = &self.layout.extent;
         let at_once = (INITIALIZED_BYTES / layout.extent_bytes).max(1) as u32;
         let written = self.extents.len() as u32;
-        let kept_free = (at_once.saturating_mul(layout.places)).min(written * layout.places / 2);
-        if self.change.is_some() || self.unwritten_kept == 0 || self.places.free() >= kept_free {
-            return;
+        let kept_free = at_once.saturating_mul(layout.places).min(written * layout.places / 2);
+        let is_wanted = self.has_places_to_come() && self.places.free() < kept_free.max(LEAST_FREE);
+        if is_wanted && self.change.is_none() {
+            // Unwritten ones go first, so that none of the others does where some stay.
+            assert!(self.retiring_from().is_none());
+            let initialized = at_once.min(written).min(self.unwritten_kept);
+            self.begin(Kind::Initialize(initialized), Step::NewTables { next: 0, in_flight: 0 });
+            self.write_new_tables();
         }
-        let initialized = at_once.min(written).min(self.unwritten_kept);
-        let step = Step::NewTables { next: 0, in_flight: 0 };
-        self.change = Some(ExtentsChange { initialized, ..ExtentsChange::new(step) });
-        self.write_new_tables();
+    }
+
+    /// Whether there will be more places as soon as extents are initialized: who waits for one gets it.
+    pub fn has_places_to_come(&self) -> bool {
+        self.unwritten_kept > 0
     }
 
     /// Whether the next step is that of whoever gives turns.
@@ -209,7 +219,10 @@ impl VolumeStore {
 
     /// Extents that come.
     pub fn coming(&self) -> u32 {
-        self.change.as_ref().map_or(0, |change| change.coming.len() as u32)
+        match self.change.as_ref().map(|change| &change.kind) {
+            Some(Kind::Gain(extents)) => extents.len() as u32,
+            _ => 0,
+        }
     }
 
     /// It is the volume's turn.
@@ -230,48 +243,50 @@ impl VolumeStore {
         }
         self.go_to(Step::Told);
         let change = self.change.as_ref()?;
-        let left = self.extents.len() - change.leaving as usize;
-        let left_unwritten = self.unwritten.len() - change.leaving_unwritten as usize;
-        let (initialized, unwritten) = self.unwritten[..left_unwritten].split_at(change.initialized as usize);
-        let mut extents = VolumeExtents {
-            written: [&self.extents[..left], initialized].concat(),
-            unwritten: [unwritten, &change.coming].concat(),
-        };
-        extents.written.sort_unstable();
-        extents.unwritten.sort_unstable();
-        let ring = self.journal.ring() + u64::from(change.has_new_ring());
-        if planted("places-used-before-they-are-initialized") && !initialized.is_empty() {
-            extents.unwritten.extend(initialized);
-            extents.written.retain(|extent| !initialized.contains(extent));
-            extents.unwritten.sort_unstable();
+        let mut extents = VolumeExtents { written: self.extents.clone(), unwritten: self.unwritten.clone() };
+        let VolumeExtents { written, unwritten } = &mut extents;
+        match &change.kind {
+            Kind::GiveUp { written: going, unwritten: going_unwritten } => {
+                written.truncate(written.len() - *going as usize);
+                unwritten.truncate(unwritten.len() - *going_unwritten as usize);
+            }
+            Kind::Gain(coming) => unwritten.extend_from_slice(coming),
+            Kind::Initialize(_) if planted("places-used-before-they-are-initialized") => {}
+            Kind::Initialize(count) => written.extend(unwritten.drain(..*count as usize)),
         }
+        written.sort_unstable();
+        unwritten.sort_unstable();
+        let ring = self.journal.ring() + u64::from(change.has_new_ring());
         Some(DirectoryChange { volume: self.tag, extents, ring })
     }
 
     /// The directory says so durably.
     pub fn changed(&mut self) {
         let change = self.change.take().filter(|change| change.step == Step::Told);
-        let change = change.expect("the directory changes when it was asked to");
-        self.unwritten.truncate(self.unwritten.len() - change.leaving_unwritten as usize);
-        let initialized: Vec<u32> = self.unwritten.drain(..change.initialized as usize).collect();
-        self.unwritten.extend_from_slice(&change.coming);
-        self.unwritten_kept = self.unwritten.len() as u32;
-        if change.leaving > 0 {
-            self.extents.truncate(self.extents.len() - change.leaving as usize);
-            self.places.remove_extents(change.leaving);
-        }
-        if !initialized.is_empty() {
-            self.extents.extend_from_slice(&initialized);
-            self.places.add_extents(&initialized);
-            self.journal.lengthen(self.extents.clone());
-        }
-        // Both copies of new pages were written.
+        let ExtentsChange { kind, ahead, .. } = change.expect("the directory changes when it was asked to");
         let pages = self.layout.extent.table_pages as usize;
-        self.sequences.resize(self.extents.len() * pages, 2);
-        self.places.mark_pages_changed(&change.ahead);
-        if change.has_new_ring() {
-            self.renew_ring();
+        match kind {
+            Kind::GiveUp { written, unwritten } => {
+                self.unwritten.truncate(self.unwritten.len() - unwritten as usize);
+                if written > 0 {
+                    self.extents.truncate(self.extents.len() - written as usize);
+                    self.places.remove_extents(written);
+                    self.sequences.truncate(self.extents.len() * pages);
+                    self.places.mark_pages_changed(&ahead);
+                    self.renew_ring();
+                }
+            }
+            Kind::Gain(coming) => self.unwritten.extend(coming),
+            Kind::Initialize(count) => {
+                let initialized: Vec<u32> = self.unwritten.drain(..count as usize).collect();
+                self.extents.extend_from_slice(&initialized);
+                self.places.add_extents(&initialized);
+                // Both copies of each page were written.
+                self.sequences.resize(self.extents.len() * pages, 2);
+                self.journal.lengthen(&initialized);
+            }
         }
+        self.unwritten_kept = self.unwritten.len() as u32;
     }
 
     fn is_at(&self, step: &Step) -> bool {
@@ -342,10 +357,13 @@ impl VolumeStore {
     /// an earlier time, when an extent may have been the volume's before, is believed there.
     fn write_new_tables(&mut self) {
         let pages = self.layout.extent.table_pages;
-        while let Some(ExtentsChange { step: Step::NewTables { next, in_flight }, initialized, .. }) =
-            &mut self.change
+        while let Some(ExtentsChange {
+            kind: Kind::Initialize(count),
+            step: Step::NewTables { next, in_flight },
+            ..
+        }) = &mut self.change
         {
-            let is_last = *next == *initialized * pages;
+            let is_last = *next == *count * pages;
             if is_last && *in_flight == 0 {
                 if planted("initialized-tables-not-flushed") {
                     self.go_to(Step::Ready);

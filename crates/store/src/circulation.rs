@@ -17,6 +17,8 @@ pub(crate) struct Circulation {
     parked: FreePlaces,
     /// How many of those are of extents that do not retire.
     held_back: u32,
+    /// No more are handed out, until all are.
+    most: u64,
     places_per_extent: u32,
     /// For each extent the places that are handed out or hold something.
     used: Vec<u32>,
@@ -50,7 +52,7 @@ impl Circulation {
             free.move_to(&mut parked, first_left..places);
         }
         let (extents, held_back) = (used.len() as u32, parked.len());
-        Circulation { free, parked, held_back, places_per_extent, used, extents }
+        Circulation { free, parked, held_back, most, places_per_extent, used, extents }
     }
 
     /// Places that can be taken.
@@ -100,6 +102,12 @@ impl Circulation {
         self.end() - self.held_back
     }
 
+    /// What that will be with so many extents more.
+    pub(crate) fn capacity_with(&self, others: u32) -> u32 {
+        let all = u64::from(self.capacity()) + u64::from(others) * u64::from(self.places_per_extent);
+        u32::try_from(all.min(self.most)).unwrap_or(u32::MAX).max(self.capacity())
+    }
+
     fn places_of(&self, extents: Range<u32>) -> Range<Place> {
         extents.start * self.places_per_extent..extents.end * self.places_per_extent
     }
@@ -107,6 +115,7 @@ impl Circulation {
     /// Hands out all places of so many extents from now on.
     pub(crate) fn reinstate(&mut self, extents: u32) {
         let extents = self.extents.max(extents.min(self.all_extents()));
+        self.most = u64::MAX;
         if extents == self.extents && self.held_back == 0 {
             return;
         }
@@ -153,14 +162,18 @@ impl Circulation {
         self.set_extents(left);
     }
 
-    /// There are so many more extents, whose places are handed out. None retires meanwhile.
+    /// There are so many more extents, whose places are handed out as far as all others are. None retires meanwhile.
     pub(crate) fn add_extents(&mut self, count: u32) {
         assert_eq!(self.extents, self.all_extents(), "extents come when none goes");
         let before = self.all_extents();
         self.set_extents(before + count);
         self.extents += count;
         let places = self.places_of(before..before + count);
-        self.free.insert_all(places);
+        let missing = self.most.saturating_sub((places.start - self.held_back).into());
+        let end = places.start + u32::try_from(missing).unwrap_or(u32::MAX).min(places.len() as u32);
+        self.held_back += places.end - end;
+        self.free.insert_all(places.start..end);
+        self.parked.insert_all(end..places.end);
     }
 
     fn set_extents(&mut self, extents: u32) {
@@ -204,6 +217,15 @@ mod tests {
         assert_eq!(places.take(), 0);
         places.reinstate(3);
         assert_eq!((places.free(), places.capacity()), (9, 12));
+        // Of those that come no more are than of those that were there.
+        let mut places = circulation(vec![true; 4], 4, 9);
+        places.add_extents(1);
+        assert_eq!((places.free(), places.capacity()), (8, 8));
+        places.add_extents(2);
+        assert_eq!((places.free(), places.capacity()), (9, 9));
+        assert_eq!((0..9).map(|_| places.take()).last(), Some(8));
+        places.reinstate(4);
+        assert_eq!((places.free(), places.capacity()), (7, 16));
     }
 
     #[test]

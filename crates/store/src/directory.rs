@@ -1,7 +1,8 @@
 //! The directory while volumes are served: which extents are nobody's, and one change of hands at a time.
 //!
-//! An extent that is nobody's is *lent* first, so that nobody else gets it. It is the volume's when the directory says so durably. Both copies are replaced, one after the other, because an older directory must
-//! never stand in for this one. It must not know threads, nor who waits for space.
+//! An extent that is nobody's is *lent* first, so that nobody else gets it. It is the volume's when the directory says so
+//! durably. Both copies are replaced, one after the other, because an older directory must never stand in for this one. It must
+//! not know threads, nor who waits for space.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -172,18 +173,19 @@ impl SpaceDirectory {
             Some((number as u16, volume))
         });
         let (number, volume) = found.expect("a volume that is served is in the directory");
-        let volume_ring = volume.ring;
-        assert!(change.ring >= volume.ring && !change.extents.written.is_empty());
-        volume.ring = change.ring;
         let VolumeExtents { written, unwritten } = &change.extents;
+        assert!(change.ring >= volume.ring && !written.is_empty());
+        let (is_new_ring, before) = (change.ring > volume.ring, self.directory.extents_of(number).written);
+        let stays = |extent: &u32| written.binary_search(extent).is_ok();
+        assert!(is_new_ring || before.iter().all(stays), "records may speak of an extent that is given up");
+        // Before the journal is written there.
+        volume.is_ring_longer = !is_new_ring && (volume.is_ring_longer || written.len() > before.len());
+        volume.ring = change.ring;
         for &extent in written.iter().chain(unwritten) {
             let owner = next.owners[extent as usize];
             let is_lent = owner.is_none() && self.lent[extent as usize] == Some(change.volume);
             assert!(owner == Some(number) || is_lent, "extent {extent} is not for this volume");
         }
-        let leaves_written = |extent: &u32| !written.contains(extent) && !next.unwritten.contains(extent);
-        let are_left = next.extents_of(number).written.iter().any(leaves_written);
-        assert!(change.ring > volume_ring || !are_left, "records may speak of an extent that is given up");
         next.set_extents_of(number, &change.extents);
         self.change = Some(ChangeUnderWay::new(change.volume, next, self.superblock, Vec::new()));
     }

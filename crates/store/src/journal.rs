@@ -222,10 +222,10 @@ impl Journal {
         self.page + 1 - self.reusable < self.pairs
     }
 
-    /// The ring is longer from its end on: these are its extents so far, in the same order, and others behind them. Their tables
-    /// have been written, so that a start looks for pages there.
-    pub(crate) fn lengthen(&mut self, extents: Vec<u32>) {
-        assert!(extents.starts_with(&self.extents), "what was written stays where it is");
+    /// The ring is longer from its end on, by these extents. They have been initialized, so that a start looks for pages there.
+    pub(crate) fn lengthen(&mut self, others: &[u32]) {
+        let mut extents = self.longer.take().unwrap_or_else(|| self.extents.clone());
+        extents.extend_from_slice(others);
         if planted("ring-lengthened-on-the-way") {
             (self.pairs, self.extents) = (pairs_of(&self.layout, &extents), extents);
             return;
@@ -339,12 +339,13 @@ mod tests {
             let layout = DeviceLayout::new(1 << 30, 1 << 20, BlockSize::KIB_4).unwrap();
             let mut journal = Journal::new(CacheId([1; 16]), VolumeTag(2), 3, layout, vec![4, 7], 0);
             let (mut at, mut version, mut pending) = (BTreeMap::new(), 0, Vec::new());
-            let mut extents = journal.extents.clone();
+            let mut extents = 100;
             for (kind, count) in steps {
                 match kind {
                     0 => {
-                        extents.push(10 + extents.len() as u32);
-                        journal.lengthen(extents.clone());
+                        extents += 1;
+                        // In no order.
+                        journal.lengthen(&[if extents % 2 == 0 { extents } else { 1000 - extents }]);
                     }
                     1 => journal.set_tail(journal.tail.max(journal.durable_page)),
                     _ => {

@@ -75,6 +75,7 @@ impl SpaceDirectory {
                     tag,
                     backing_bytes: *backing_bytes,
                     ring: first_ring_after(0),
+                    is_ring_longer: false,
                     attached_in: match planted("volume-is-of-the-epoch-that-superblocks-rise-to") {
                         true => superblock.epoch,
                         false => self.epoch,

@@ -13,7 +13,7 @@ impl Store {
     /// anywhere, the volume is still there as a whole or is gone.
     ///
     /// Its bytes stay where they are until a later owner overwrites them. They are never believed, because
-    /// whoever gets an extent first writes tables of its own there, and because no later volume has the same tag.
+    /// whoever gets an extent writes tables of its own there before its places are used, and because no later volume has the same tag.
     pub fn remove(
         device: &mut dyn SyncDevice,
         view: StoreView,

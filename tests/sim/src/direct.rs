@@ -2,7 +2,7 @@
 //! under way when a call returns, so that a test may look at every single write, or compare decisions.
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId};
-use lode_engine::{Engine, GuestRequest, SpaceBroker};
+use lode_engine::{Engine, GuestRequest, SpaceAnswer, SpaceBroker};
 use lode_store::{DirectoryOutput, Distrust, Store, SyncDevice};
 use lode_types::{Bufs, Rng};
 
@@ -27,6 +27,10 @@ pub struct DirectHost {
     fences: Vec<Option<Distrust>>,
     /// Requests that failed.
     pub failed: usize,
+    /// Nobody gets the turn to change its extents.
+    pub holds_turns: bool,
+    /// Those that wait for it then.
+    held_turns: Vec<usize>,
 }
 
 impl DirectHost {
@@ -49,7 +53,17 @@ impl DirectHost {
         }
         let backing = machines.iter().map(|one| SimDisk::new(one.config.volume_bytes)).collect();
         let fences = vec![None; machines.len()];
-        DirectHost { ssd, machines, backing, engines, broker, fences, failed: 0 }
+        DirectHost {
+            ssd,
+            machines,
+            backing,
+            engines,
+            broker,
+            fences,
+            failed: 0,
+            holds_turns: false,
+            held_turns: Vec::new(),
+        }
     }
 
     /// Lets everything happen that can, and has every write to a device looked at.
@@ -90,8 +104,17 @@ impl DirectHost {
                 }
             }
             while let Some((id, answer)) = self.broker.next_answer() {
+                if answer == SpaceAnswer::Turn && self.holds_turns {
+                    self.held_turns.push(id);
+                    continue;
+                }
                 moved = true;
                 self.engines[id].space_answered(answer);
+            }
+            if !self.holds_turns {
+                let held = std::mem::take(&mut self.held_turns);
+                moved |= !held.is_empty();
+                held.into_iter().for_each(|id| self.engines[id].space_answered(SpaceAnswer::Turn));
             }
         }
     }

@@ -10,8 +10,8 @@ use crate::flight::{BlockOp, Place};
 use crate::space::{Look, SpaceAnswer, SpaceRequest};
 
 impl Engine {
-    /// What is asked of the host next, or given back to it. Only where [`crate::EngineConfig::largest_share`] says that the
-    /// host divides its levels.
+    /// What is asked of the host next, or given back to it. Frames and extents only where [`crate::EngineConfig::largest_share`]
+    /// says that the host divides its levels, and the turn also where a volume has unwritten extents.
     pub fn next_space_request(&mut self) -> Option<SpaceRequest> {
         self.space.next_request()
     }
@@ -63,17 +63,23 @@ impl Engine {
         if self.has_failed(DeviceId::Ssd) {
             return;
         }
-        // Whatever else failed, whoever waits for a place gets one.
-        if let Some(store) = self.levels.store_mut() {
-            store.initialize();
-        }
         if self.health.is_well() && self.config.largest_share.is_some() {
             self.drive_extents();
             self.follow_space();
             self.drive_frames();
             self.drive_moves();
         }
+        // Whatever else failed, whoever waits for a place gets one.
+        if let Some(store) = self.levels.store_mut() {
+            store.initialize();
+        }
         self.drive_change();
+    }
+
+    /// Whether nothing is under way that may make room: no device is at work, and no places are to come, whoever holds these up.
+    pub(super) fn has_no_room_to_come(&self) -> bool {
+        let comes = self.levels.store().is_some_and(|store| store.has_places_to_come());
+        self.io.is_idle() && !(comes && !self.has_failed(DeviceId::Ssd))
     }
 
     /// Asks for frames, or gives them back.
