@@ -140,8 +140,7 @@ fn directory() {
     directory.volumes = vec![None; 17];
     directory.volumes[1] = volume("vm", C);
     directory.volumes[16] = volume("other", D);
-    directory.owners[0] = Some(1);
-    directory.owners[0x7d1] = Some(1);
+    directory.set_extents_of(1, &VolumeExtents { written: vec![0, 0x7d1], unwritten: Vec::new() });
     directory.set_extents_of(16, &VolumeExtents { written: vec![3], unwritten: vec![4] });
     let bytes = directory.encode(CACHE).unwrap();
     assert_eq!(bytes.len(), 27 * PAGE);
