@@ -78,8 +78,9 @@ impl Engine {
 
     /// Whether nothing is under way that may make room: no device is at work, and no places are to come, whoever holds these up.
     pub(super) fn has_no_room_to_come(&self) -> bool {
-        let comes = self.levels.store().is_some_and(|store| store.has_places_to_come());
-        self.io.is_idle() && !(comes && !self.has_failed(DeviceId::Ssd))
+        let initializes = !self.has_failed(DeviceId::Ssd);
+        let places_come = initializes && self.levels.store().is_some_and(|store| store.has_places_to_come());
+        self.io.is_idle() && !places_come
     }
 
     /// Asks for frames, or gives them back.
