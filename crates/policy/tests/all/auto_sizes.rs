@@ -161,3 +161,43 @@ fn memory_of_other_shares_is_said() {
         assert!(taken[0] > taken[1] && said[0] > said[1], "{taken:?} of {said:?}");
     }
 }
+
+/// Where the host has no more than the VM, twice as much is all that it has: the candidate that decides, to the last figure; and after
+/// another one was chosen, that one.
+#[test]
+fn shadows_of_shares_are_of_the_one_that_decides() {
+    let pairs = [
+        ("look_accesses", "100"),
+        // Not before something was measured.
+        ("set_cost_percent", "500"),
+        ("switch_percent", "100"),
+        ("ssd_write_weight_us", "50000"),
+        ("write_price_us", "500"),
+        ("sizing", "host"),
+        ("size_shadows", "on"),
+    ];
+    let share = Quota::new(20, 100);
+    let mut scheme = build(&settings("auto", &pairs), share, share);
+    let mut rng = Rng::new(7);
+    // At the first window at which something was measured, and long after the choice.
+    let (mut before, mut after, mut chosen) = (None, None, 0);
+    for _ in 0..100 {
+        for _ in 0..1200 {
+            scheme.access(access(rng.below(400), rng.below(100) < 10, false), &mut NullSink);
+            scheme.end_request(0, &mut NullSink);
+        }
+        demand(&mut scheme);
+        let decisions = scheme.choosing().expect("it chooses").decisions();
+        chosen = decisions.count();
+        match chosen {
+            0 => before = decisions.sizes().or(before),
+            _ => after = decisions.sizes(),
+        }
+    }
+    assert_eq!(chosen, 1);
+    let (before, after) = (before.expect("measured at first"), after.expect("measured later"));
+    assert_eq!(before.own, before.twice);
+    assert!(after.own.ssd_writes < before.own.ssd_writes / 2.0, "{before:?} {after:?}");
+    assert!((after.twice.ssd_writes / after.own.ssd_writes - 1.0).abs() < 0.1, "{after:?}");
+    assert!(after.half.ssd_writes < before.half.ssd_writes / 2.0, "{before:?} {after:?}");
+}
