@@ -37,11 +37,40 @@ pub struct Decision {
     pub to_ssd_writes: Option<f64>,
 }
 
+/// What requests took with a share of the SSD, by a shadow on a sample of the blocks, for each request.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SizeCost {
+    /// The share, in blocks: on average of the time for which the figures are.
+    pub ssd_blocks: u64,
+    /// Time of a request, in microseconds.
+    pub latency_us: f64,
+    /// Time of the disk, whoever waited for it, in microseconds.
+    pub disk_us: f64,
+    /// Blocks written to the SSD.
+    pub ssd_writes: f64,
+    /// Block reads that DRAM served.
+    pub dram_hits: f64,
+    /// Block reads that the SSD served.
+    pub ssd_hits: f64,
+}
+
+/// What the scheme that decides costs with other shares of the SSD, beside as much DRAM, when a window of demands ended lately.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SizeCosts {
+    /// With half of the VM's share.
+    pub half: SizeCost,
+    /// With its share.
+    pub own: SizeCost,
+    /// With twice its share, or with all that the host has where that is less.
+    pub twice: SizeCost,
+}
+
 /// The latest decisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
     latest: VecDeque<Decision>,
     count: u64,
+    sizes: Option<SizeCosts>,
 }
 
 impl Decisions {
@@ -61,6 +90,15 @@ impl Decisions {
     /// The latest, up to 256, oldest first.
     pub fn latest(&self) -> impl ExactSizeIterator<Item = &Decision> {
         self.latest.iter()
+    }
+
+    pub(crate) fn set_sizes(&mut self, sizes: Option<SizeCosts>) {
+        self.sizes = sizes;
+    }
+
+    /// What other shares would cost; none where that is not measured, or not yet.
+    pub fn sizes(&self) -> Option<SizeCosts> {
+        self.sizes
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

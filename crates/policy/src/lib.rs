@@ -35,7 +35,7 @@ mod sizer;
 mod tracked;
 
 pub use counters::{CounterReport, Counters, LevelCounts, SsdOnly, SsdWriteCounts, SsdWrites};
-pub use decision::{Decision, Decisions};
+pub use decision::{Decision, Decisions, SizeCost, SizeCosts};
 pub use effect::{CopyReason, CopySource, Effect, NullSink, Sink, Slot};
 pub use geometry::{Geometry, MapKind};
 pub use interval::Since;

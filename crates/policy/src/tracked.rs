@@ -22,11 +22,16 @@ pub(crate) struct Footprint {
     /// Bytes for each block of a history beside the levels, in which blocks are whether they are held or not. `None`: a block
     /// that is remembered is one that is not held, and takes as much as one that is.
     bytes_per_block_of_history: Option<u64>,
+    /// In how many tables of a history a block may be at once.
+    tables_of_history: TablesOfHistory,
     /// Bytes for each set of each of its levels.
     bytes_per_set: u64,
     /// Most blocks that it remembers besides those that it holds.
     remembers: Remembers,
 }
+
+/// In how many tables of its history a scheme may have a block, by its settings.
+type TablesOfHistory = fn(&Settings) -> u64;
 
 /// Most blocks that a scheme remembers, by its settings, the blocks of the VM's share and what the host has.
 pub(crate) type Remembers = fn(&Settings, u64, Quota) -> u64;
@@ -39,10 +44,12 @@ impl Footprint {
     /// A scheme that keeps track of the blocks that it holds, without sets.
     pub(crate) const fn new(empty_bytes: u64, bytes_per_block: u64) -> Footprint {
         let remembers: Remembers = |_, _, _| 0;
+        let tables_of_history: TablesOfHistory = |_| 1;
         Footprint {
             empty_bytes,
             bytes_per_block,
             bytes_per_block_of_history: None,
+            tables_of_history,
             bytes_per_set: 0,
             remembers,
         }
@@ -56,6 +63,11 @@ impl Footprint {
     /// The same with a history that takes so much for each block.
     pub(crate) const fn with_history(self, bytes_per_block: u64) -> Footprint {
         Footprint { bytes_per_block_of_history: Some(bytes_per_block), ..self }
+    }
+
+    /// The same with a history of so many tables, each of which takes so much for a block.
+    pub(crate) const fn with_tables_of_history(self, tables_of_history: TablesOfHistory) -> Footprint {
+        Footprint { tables_of_history, ..self }
     }
 
     /// The same with so many blocks besides those that it holds.
@@ -73,9 +85,11 @@ impl SchemeInfo {
     /// Bytes that a scheme's tables take at most, without what is for sets.
     fn bytes_of_blocks(&self, settings: &Settings, physical: Quota, share: Quota, distinct: u64) -> u64 {
         let (held, remembered) = (blocks_of(share), self.remembered_blocks(settings, physical, share));
-        let Footprint { empty_bytes, bytes_per_block, bytes_per_block_of_history, .. } = self.footprint;
+        let Footprint { empty_bytes, bytes_per_block, bytes_per_block_of_history, tables_of_history, .. } =
+            self.footprint;
         let of_blocks = match bytes_per_block_of_history {
             Some(bytes) => {
+                let bytes = bytes.saturating_mul(tables_of_history(settings));
                 let of_history = remembered.min(distinct).saturating_mul(bytes);
                 held.min(distinct).saturating_mul(bytes_per_block).saturating_add(of_history)
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use lode_hardware::{Host, ServiceTimes};
-use lode_policy::{CounterReport, Decision, Decisions, Quota, Settings};
+use lode_policy::{CounterReport, Decision, Decisions, Quota, Settings, SizeCosts};
 use serde::Serialize;
 
 use crate::devices::{DevicesReport, VmDevices};
@@ -133,11 +133,14 @@ pub struct DecisionsReport {
     pub count: u64,
     /// The latest times, up to 256, oldest first.
     pub latest: Vec<Decision>,
+    /// What half and twice the share of the SSD would cost; none where that is not measured.
+    pub sizes: Option<SizeCosts>,
 }
 
 impl From<Decisions> for DecisionsReport {
     fn from(decisions: Decisions) -> DecisionsReport {
-        DecisionsReport { count: decisions.count(), latest: decisions.latest().cloned().collect() }
+        let latest = decisions.latest().cloned().collect();
+        DecisionsReport { count: decisions.count(), latest, sizes: decisions.sizes() }
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use lode_hardware::Host;
-use lode_policy::{DEFAULT_SCHEME, Decision, Quota, SchemeInfo};
+use lode_policy::{DEFAULT_SCHEME, Decision, Quota, SchemeInfo, SizeCost, SizeCosts};
 use lode_replay::{
     Counts, DevicesReport, Future, MirrorReport, Options, Recording, ReplayError, Report, VmReport,
     count_vms, level_blocks, replay, replay_with_future,
@@ -275,8 +275,17 @@ fn decisions_text(report: &Report) -> String {
             text += &format!("  the last {MOST_DECISIONS} times; --json=FILE has more\n");
         }
         text.extend(decisions.latest.iter().skip(passed_over).map(decision_text));
+        text.extend(decisions.sizes.as_ref().map(|sizes| sizes_text(sizes, report.block_bytes)));
     }
     text
+}
+
+fn sizes_text(sizes: &SizeCosts, block_bytes: u64) -> String {
+    let shown = |cost: &SizeCost| {
+        format!("{:.0} us a request with {}", cost.latency_us, show_size(cost.ssd_blocks * block_bytes))
+    };
+    let SizeCosts { half, own, twice } = sizes;
+    format!("  lately by shadows {} of the SSD, {}, {}\n", shown(half), shown(own), shown(twice))
 }
 
 fn show_times(count: u64) -> String {

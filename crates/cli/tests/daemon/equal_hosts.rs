@@ -398,6 +398,21 @@ fn hosts_with_auto_are_the_same_everywhere() {
     three_worlds_agree_and_move("auto", &sets, Maximised::LatencyOf("nvme-raid10"));
 }
 
+/// Demands that shadows of other shares put right, which they do often enough that shares are others.
+#[test]
+fn hosts_whose_sizes_have_shadows_are_the_same_everywhere() {
+    let sets = |size_shadows| ["look_accesses=10", "shadow_blocks=100", SAMPLED, size_shadows];
+    three_worlds_agree_and_move("auto", &sets("size_shadows=on"), Maximised::LatencyOf("nvme-raid10"));
+    let (all, disk_bytes) = merged(0).expect("the committed trace");
+    let [with, without] = ["size_shadows=on", "size_shadows=off"].map(|size_shadows| {
+        let sets = sets(size_shadows);
+        let vms = [Caching { scheme: "auto", sets: &sets }; VMS];
+        let maximised = Maximised::LatencyOf("nvme-raid10");
+        in_replay(&Site::in_memory(), &Case { vms, maximised, all: &all, disk_bytes }).shares
+    });
+    assert_ne!(with, without);
+}
+
 /// VMs of several schemes, one of which measures nothing, so that its share goes by its weight. A replay has one scheme for all.
 #[test]
 fn hosts_of_several_schemes_are_the_same_in_simulation_and_daemon() {

@@ -1,6 +1,7 @@
 //! Schemes, sizer and counters against slow, obvious oracles.
 
 mod auto;
+mod auto_sizes;
 mod belady;
 mod benefit_density;
 mod counters;

@@ -22,7 +22,11 @@ pub fn modes(info: &SchemeInfo) -> Vec<Settings> {
         settings.set_pair(pair).is_ok().then_some(settings)
     };
     let others = ["mode=full-hybrid", "distances=sampled"].into_iter().filter_map(with);
-    std::iter::once(info.settings()).chain(others).collect()
+    let sizes = with("size_shadows=on").map(|mut settings| {
+        settings.set("sizing", "on").expect("shares may follow demand");
+        settings
+    });
+    std::iter::once(info.settings()).chain(others).chain(sizes).collect()
 }
 
 /// Settings beside the defaults.
@@ -70,14 +74,20 @@ fn built(settings: &Settings, quota: Quota, accesses: &[Access]) -> AnyScheme {
 }
 
 /// Whether so many bytes are too many for so many known blocks.
-fn are_too_many(name: &str, bytes: u64, known: u64) -> bool {
-    bytes > (known * most_bytes_per_block(name)).max(SMALL_TABLES_BYTES)
+fn are_too_many(settings: &Settings, bytes: u64, known: u64) -> bool {
+    bytes > (known * most_bytes_per_block(settings)).max(SMALL_TABLES_BYTES)
 }
 
 /// A scheme that chooses among others knows a block as often as there are schemes that know it: the one that decides, the one before
-/// it, and five shadows, which of a small cache see everything.
-pub fn most_bytes_per_block(name: &str) -> u64 {
-    MOST_BYTES_PER_BLOCK * if name == "auto" { 7 } else { 1 }
+/// it, and five shadows, which of a small cache see everything; and two more of other shares, of which one is twice as large.
+pub fn most_bytes_per_block(settings: &Settings) -> u64 {
+    let measures_sizes = settings.values().any(|pair| pair == ("size_shadows", "on"));
+    MOST_BYTES_PER_BLOCK
+        * match settings.scheme() {
+            "auto" if measures_sizes => 9,
+            "auto" => 7,
+            _ => 1,
+        }
 }
 
 /// The first time that a scheme takes more than it may, once its levels had time to fill.
@@ -93,7 +103,7 @@ fn excess(info: &SchemeInfo, settings: &Settings, blocks: u32, write_each: u64) 
         let seen = number / 3;
         if number % 64 == 0 && seen >= levels {
             let (bytes, known) = (scheme.memory_bytes() as u64, seen.min(most_known));
-            if are_too_many(info.name, bytes, known) {
+            if are_too_many(settings, bytes, known) {
                 let values: Vec<_> = settings.values().collect();
                 return Some(format!("{}: {bytes} bytes for {known} blocks: {values:?}", info.name));
             }
@@ -153,6 +163,6 @@ fn does_not_grow(settings: &Settings, quota: Quota, known: u64, accesses: &[Acce
     let (first, then) = accesses.split_at(accesses.len() / 5 * 3);
     let (at_first, bytes) = (bytes_of(first), bytes_of(then));
     let name = settings.scheme();
-    assert!(!are_too_many(name, bytes, known), "{name}: {bytes} bytes for {known} blocks");
+    assert!(!are_too_many(settings, bytes, known), "{name}: {bytes} bytes for {known} blocks");
     assert!(bytes <= at_first + at_first / 20, "{name}: {at_first}, later {bytes} bytes");
 }

@@ -118,7 +118,7 @@ fn no_window_is_too_long(info: &SchemeInfo, settings: &Settings) {
     }
     let bytes = scheme.memory_bytes() as u64;
     assert!(
-        bytes <= most_bytes_per_block(info.name) * BLOCKS,
+        bytes <= most_bytes_per_block(settings) * BLOCKS,
         "{}: {bytes} bytes for {BLOCKS} blocks",
         info.name
     );

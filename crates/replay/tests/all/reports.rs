@@ -38,12 +38,16 @@ fn report_on(host: &str, setting: &str, iolog: &str) -> Report {
 }
 
 fn report_of(scheme: &str, host: &str, setting: &str, iolog: &str) -> Report {
+    report_with(scheme, host, &[setting], iolog)
+}
+
+fn report_with(scheme: &str, host: &str, pairs: &[&str], iolog: &str) -> Report {
     let read = ReadOptions { on_error: OnError::Skip, ..ReadOptions::default() };
     let text = format!("fio version 3 iolog\n{iolog}");
     let reader =
         read_trace(std::io::Cursor::new(text.into_bytes()), "memory.iolog", &read).expect("an iolog");
     let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
-    settings.set_pair(setting).expect("a setting");
+    pairs.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
     let options = Options {
         settings,
         physical: Quota::new(8, 16),
@@ -358,4 +362,24 @@ fn a_budget_that_cannot_be_met_is_told_with_the_least_possible() {
         told.contains(&format!("and {written} blocks were")) && told.contains("least possible"),
         "{told}"
     );
+}
+
+/// As much is told of each VM whose demand other shares put right, and null of others.
+#[test]
+fn what_other_shares_cost_is_told() {
+    let request = |at: u64| format!("{at} a read {} 4096\n", at * 7 % 40 * 4096);
+    let iolog: String = (0..20_000).map(request).collect();
+    let pairs = ["sizing=host", "sizing_interval=5000", "look_accesses=10", "size_shadows=on"];
+    let of = |pairs: &[&str]| {
+        let report = report_with("auto", "default", pairs, &iolog);
+        serde_json::to_value(&report).expect("JSON")["vms"][0]["decisions"].take()
+    };
+    let decisions = of(&pairs);
+    assert_eq!(keys(&decisions), ["count", "latest", "sizes"]);
+    assert_eq!(keys(&decisions["sizes"]), ["half", "own", "twice"]);
+    let figures = ["disk_us", "dram_hits", "latency_us", "ssd_blocks", "ssd_hits", "ssd_writes"];
+    assert_eq!(keys(&decisions["sizes"]["half"]), figures);
+    let latency_us = |share: &str| decisions["sizes"][share]["latency_us"].as_f64().expect("a time");
+    assert!(latency_us("half") > latency_us("own"), "{decisions}");
+    assert_eq!(of(&pairs[..3])["sizes"], Value::Null);
 }

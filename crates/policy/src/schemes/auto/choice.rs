@@ -128,6 +128,9 @@ mod tests {
                 mean: spent.map(Some).to_vec(),
                 weight: 1.0,
                 turnover_requests: 4.0,
+                of_sizes: None,
+                requests: 2.0,
+                accesses: 4.0,
             };
             choice.look(&costs, &CANDIDATES, 0) == Some(1)
         })

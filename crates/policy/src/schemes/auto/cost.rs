@@ -38,6 +38,8 @@ pub(super) struct Cost {
     sum_us: f64,
     disk_sum_us: f64,
     ssd_writes: u64,
+    /// Block reads that each of [`Level::SIZED`] served.
+    hits: [u64; 2],
 }
 
 impl Cost {
@@ -60,6 +62,7 @@ impl Cost {
             sum_us: 0.0,
             disk_sum_us: 0.0,
             ssd_writes: 0,
+            hits: [0; 2],
         }
     }
 
@@ -67,7 +70,8 @@ impl Cost {
     pub(super) fn take(&mut self) -> Spent {
         let ssd_writes = std::mem::take(&mut self.ssd_writes) as f64;
         let (us, disk_us) = (std::mem::take(&mut self.sum_us), std::mem::take(&mut self.disk_sum_us));
-        Spent { us, disk_us, disk_peak_us: 0.0, ssd_writes }
+        let [dram_hits, ssd_hits] = std::mem::take(&mut self.hits).map(|hits| hits as f64);
+        Spent { us, disk_us, disk_peak_us: 0.0, ssd_writes, dram_hits, ssd_hits }
     }
 
     /// The time of a command of the disk, which works for so long if it has to seek.
@@ -113,7 +117,10 @@ impl Sink for Cost {
     #[inline]
     fn effect(&mut self, effect: Effect) {
         match effect {
-            Effect::ReadLevel { level, .. } => self.lasts(self.level_us(level)),
+            Effect::ReadLevel { level, .. } => {
+                self.hits.get_mut(level.index()).into_iter().for_each(|hits| *hits += 1);
+                self.lasts(self.level_us(level));
+            }
             Effect::ReadBacking => {
                 let us = self.disk_read_us();
                 self.lasts(us);

@@ -14,6 +14,7 @@ mod demand;
 mod disk_peak;
 mod live;
 mod pace;
+mod sizes;
 mod slot_map;
 mod trial;
 
@@ -35,6 +36,7 @@ use candidates::Candidate;
 use choice::Choice;
 use demand::Demand;
 use live::Live;
+use sizes::Sizes;
 use trial::{Spent, Trial};
 
 pub(crate) static SETTINGS: &[SettingInfo] = &[
@@ -88,10 +90,12 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
         &[SettingInfo { default: OFF, ..sizer::SIZED }],
         sizer::SETTINGS,
         SAMPLED_HISTORY,
+        SIZE_SHADOWS,
     ],
     build: |settings, physical, quota| AnyScheme::Auto(Box::new(Auto::new(settings, physical, quota))),
     footprint: Footprint::new(640 << 10, BLOCK_BYTES)
-        .with_history(BLOCK_BYTES * TABLES)
+        .with_history(BLOCK_BYTES)
+        .with_tables_of_history(tables)
         .remembering(remembered),
     levels: &[Level::Dram, Level::Ssd],
     adjacency: Some(Adjacency { key: "runs", off: OFF, what: "runs of neighbouring blocks" }),
@@ -100,12 +104,16 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     ..SchemeInfo::PLAIN
 };
 
+static SIZE_SHADOWS: &[SettingInfo] = &[sizes::SHADOWS];
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
 
 /// Bytes for each block that a candidate knows.
 const BLOCK_BYTES: u64 = 96;
+
 /// Tables that may know a block, beside those of the scheme that decides: of the one before it, and of the shadows.
-const TABLES: u64 = 1 + Candidate::MOST;
+fn tables(settings: &Settings) -> u64 {
+    1 + Candidate::MOST + if sizes::are_measured(settings) { sizes::SHADOWS_BESIDE } else { 0 }
+}
 
 /// Blocks of which each is in as many tables as there are: ghosts; while another scheme takes over, as many again with its own
 /// blocks; and what the shadows know.
@@ -113,10 +121,14 @@ fn remembered(settings: &Settings, share_blocks: u64, physical: Quota) -> u64 {
     let known = share_blocks.saturating_add(percent_of(share_blocks, settings, "ghost_percent"));
     let shadow_blocks = settings.integer("shadow_blocks").saturating_mul(2).min(share_blocks);
     let of_shadow = shadow_blocks.saturating_add(percent_of(shadow_blocks, settings, "ghost_percent"));
-    let shadows = of_shadow.saturating_mul(Candidate::MOST);
+    let mut shadows = of_shadow.saturating_mul(Candidate::MOST);
+    if sizes::are_measured(settings) {
+        // Together at most half and twice as much.
+        shadows = shadows.saturating_add(of_shadow.saturating_mul(5).div_ceil(2));
+    }
     let tracked = demand::tracked_blocks(settings, physical);
     let beside = known.saturating_mul(2).saturating_add(shadows).saturating_sub(share_blocks);
-    beside.saturating_add(tracked).div_ceil(TABLES)
+    beside.saturating_add(tracked).div_ceil(tables(settings))
 }
 
 /// One VM's DRAM and SSD.
@@ -130,6 +142,8 @@ pub struct Auto {
     trial: Trial,
     /// `None`: nobody asks for demands.
     demand: Option<Demand>,
+    /// `None`: sizes are not measured.
+    sizes: Option<Sizes>,
     choice: Choice,
     decisions: Decisions,
     /// Accesses that are decided together.
@@ -143,7 +157,8 @@ impl Auto {
         Auto {
             chosen: 0,
             live: Live::new(candidates[0].build(settings, quota)),
-            trial: Trial::new(settings, &candidates, quota),
+            trial: Trial::new(settings, &candidates, physical, quota),
+            sizes: Sizes::new(settings, physical, quota),
             demand: Demand::new(settings, physical),
             choice: Choice::new(settings, candidates.len()),
             decisions: Decisions::default(),
@@ -166,6 +181,11 @@ impl Auto {
     #[inline(never)]
     fn look(&mut self) {
         let Some(costs) = self.trial.look() else { return };
+        if let Some(sizes) = &mut self.sizes
+            && let Some(([half, twice], own)) = costs.of_sizes.zip(costs.new[self.chosen])
+        {
+            sizes.look(costs.requests, costs.accesses, [half, own, twice]);
+        }
         if let Some(best) = self.choice.look(&costs, &self.candidates, self.chosen)
             && !self.live.is_taking_over()
         {
@@ -193,7 +213,8 @@ impl Auto {
         });
         self.chosen = best;
         self.choice.begin_anew();
-        self.trial.note_choice();
+        self.trial.note_choice(to, self.live.cache().quota());
+        self.sizes.iter_mut().for_each(Sizes::begin_anew);
         if !to.set(self.live.cache_mut()) {
             let quota = self.live.cache().quota();
             let mut cache = to.build(&self.settings, quota);
@@ -312,8 +333,10 @@ impl Scheme for Auto {
 
     fn resize<S: Sink>(&mut self, quota: Quota, sink: &mut S) {
         self.live.resize(quota, sink);
+        self.sizes.iter_mut().for_each(|sizes| sizes.resize(quota));
         if self.trial.resize(quota) {
             self.choice.begin_anew();
+            self.sizes.iter_mut().for_each(Sizes::begin_anew);
         }
     }
 
@@ -353,7 +376,14 @@ impl Choosing for Auto {
 impl Sizing for Auto {
     fn demand(&mut self, _: Points) -> [LevelDemand; 2] {
         let dram_blocks = self.live.cache().quota().dram_blocks;
-        self.demand.as_mut().map(|demand| demand.close_window(dram_blocks)).unwrap_or_default()
+        let Some(demand) = &mut self.demand else { return Default::default() };
+        let mut demands = demand.close_window(dram_blocks);
+        if let Some(sizes) = &mut self.sizes {
+            let ssd = &mut demands[Level::Ssd.index()];
+            *ssd = sizes.close_window(std::mem::take(ssd));
+            self.decisions.set_sizes(sizes.costs());
+        }
+        demands
     }
 }
 
@@ -362,6 +392,7 @@ impl Budgeting for Auto {
         trial::set_host_budget(self.live.cache_mut(), budget);
         if self.trial.set_host_budget(budget, self.live.cache().quota()) {
             self.choice.begin_anew();
+            self.sizes.iter_mut().for_each(Sizes::begin_anew);
         }
         self.keep_to_budget();
     }

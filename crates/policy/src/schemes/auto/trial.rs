@@ -2,8 +2,8 @@
 //! holds no data and serves nobody. What their decisions would cost says which candidate is to decide.
 //!
 //! Blocks are sampled (SHARDS: Waldspurger et al., FAST 2015; miniature simulations: Waldspurger et al., USENIX ATC 2017) by
-//! regions of the disk, and not one by one, so that a sample has neighbours, runs and requests of several blocks. It must not
-//! know which candidate decides.
+//! regions of the disk, and not one by one, so that a sample has neighbours, runs and requests of several blocks. Of one candidate
+//! there may be two more, with other shares. It must not know which candidate decides, or what is made of other shares.
 
 use lode_types::{Access, BlockNo, Direction, Level};
 
@@ -11,6 +11,7 @@ use super::candidates::{Cache, Candidate};
 use super::cost::Cost;
 use super::disk_peak::{DiskPeak, Work};
 use super::pace::{Pace, Stage};
+use super::sizes;
 use crate::effect::NullSink;
 use crate::prefetch::{AccessSink, Lookahead, Prefetch, PrefetchHint, PrefetchedAccess};
 use crate::quota::Quota;
@@ -54,24 +55,31 @@ pub(super) struct Spent {
     pub(super) disk_peak_us: f64,
     /// Blocks written to the SSD.
     pub(super) ssd_writes: f64,
+    /// Block reads that DRAM served, and those that the SSD did.
+    pub(super) dram_hits: f64,
+    pub(super) ssd_hits: f64,
 }
 
 impl Spent {
-    fn times(self, factor: f64) -> Spent {
+    pub(super) fn times(self, factor: f64) -> Spent {
         Spent {
             us: self.us * factor,
             disk_us: self.disk_us * factor,
             disk_peak_us: self.disk_peak_us * factor,
             ssd_writes: self.ssd_writes * factor,
+            dram_hits: self.dram_hits * factor,
+            ssd_hits: self.ssd_hits * factor,
         }
     }
 
-    fn and(self, other: Spent) -> Spent {
+    pub(super) fn and(self, other: Spent) -> Spent {
         Spent {
             us: self.us + other.us,
             disk_us: self.disk_us + other.disk_us,
             disk_peak_us: self.disk_peak_us + other.disk_peak_us,
             ssd_writes: self.ssd_writes + other.ssd_writes,
+            dram_hits: self.dram_hits + other.dram_hits,
+            ssd_hits: self.ssd_hits + other.ssd_hits,
         }
     }
 }
@@ -87,6 +95,11 @@ pub(super) struct ShadowCosts {
     pub(super) weight: f64,
     /// Requests that access as many blocks as both levels have, about, in the sample.
     pub(super) turnover_requests: f64,
+    /// What requests since the last look took with half of the share of the SSD and with twice as much, where that is measured; and how
+    /// many requests and block accesses that were, in the sample.
+    pub(super) of_sizes: Option<[Spent; 2]>,
+    pub(super) requests: f64,
+    pub(super) accesses: f64,
 }
 
 /// What shadows are made of.
@@ -120,11 +133,57 @@ impl Making {
     }
 }
 
+/// Shadows of one candidate with other shares of what a host has: with half of the SSD's, and with twice as much.
+#[derive(Debug)]
+struct SizeShadows {
+    physical: Quota,
+    candidate: Candidate,
+    /// `None`: there is a budget, and the candidate cannot hold to one.
+    shadows: Option<[Shadow; 2]>,
+}
+
+impl SizeShadows {
+    /// None yet.
+    fn new(physical: Quota, candidate: Candidate) -> SizeShadows {
+        SizeShadows { physical, candidate, shadows: None }
+    }
+
+    /// Their shares in the sample.
+    fn shares(&self, share: Quota, bits: u32) -> [Quota; 2] {
+        let [half, _, twice] = sizes::sizes_of(share, self.physical);
+        [half, twice].map(|share| sampled(share, bits))
+    }
+
+    fn begin_anew(&mut self, making: &Making, share: Quota, bits: u32) {
+        let [half, twice] = self.shares(share, bits).map(|share| making.shadow(self.candidate, share, bits));
+        self.shadows = half.zip(twice).map(|(half, twice)| [half, twice]);
+    }
+
+    fn resize(&mut self, share: Quota, bits: u32) {
+        let shares = self.shares(share, bits);
+        for (shadow, share) in self.shadows.iter_mut().flatten().zip(shares) {
+            shadow.cache.resize(share, &mut NullSink);
+        }
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = &mut Shadow> {
+        self.shadows.iter_mut().flatten()
+    }
+
+    /// What requests took since the last look.
+    fn take(&mut self) -> Option<[Spent; 2]> {
+        let shadows = self.shadows.as_mut()?;
+        Some(shadows.each_mut().map(|shadow| std::mem::take(&mut shadow.new)))
+    }
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Trial {
     making: Making,
     shadows: Vec<Option<Shadow>>,
+    /// Of the candidate that decides, with half and twice the share of the SSD. `None`: sizes are not measured.
+    sizes: Option<SizeShadows>,
     /// Of 2^`sample_bits` regions one is in the sample.
     sample_bits: u32,
     least_blocks: u64,
@@ -148,7 +207,8 @@ pub(super) struct Trial {
 }
 
 impl Trial {
-    pub(super) fn new(settings: &Settings, candidates: &[Candidate], quota: Quota) -> Trial {
+    /// Of a VM with this share on a host that has `physical`.
+    pub(super) fn new(settings: &Settings, candidates: &[Candidate], physical: Quota, quota: Quota) -> Trial {
         let least_blocks = settings.integer("shadow_blocks");
         let sample_bits = sample_bits(least_blocks, quota);
         let making = Making {
@@ -159,9 +219,12 @@ impl Trial {
         let least_accesses = settings.integer("look_accesses");
         let look_accesses = look_accesses(least_accesses, quota);
         let pace = Pace::new(sample_bits);
+        let mut sizes = sizes::are_measured(settings).then(|| SizeShadows::new(physical, candidates[0]));
+        sizes.iter_mut().for_each(|sizes| sizes.begin_anew(&making, quota, sample_bits));
         Trial {
             shadows: making.shadows(sampled(quota, sample_bits), sample_bits),
             making,
+            sizes,
             sample_bits,
             least_blocks,
             least_accesses,
@@ -235,7 +298,7 @@ impl Trial {
         }
         match self.waiting.last_mut() {
             Some(last) => (last.now_ns, last.last) = (now_ns, true),
-            None => self.shadows.iter_mut().flatten().for_each(|Shadow { cache, cost, .. }| {
+            None => each_of(&mut self.shadows, &mut self.sizes).for_each(|Shadow { cache, cost, .. }| {
                 cache.end_request(now_ns, cost);
                 cost.end_request(Direction::Read);
             }),
@@ -255,7 +318,7 @@ impl Trial {
     fn decide_first(&mut self, count: usize) {
         let Some(waiting) = self.waiting.get_mut(..count) else { return };
         self.new_accesses += waiting.len() as u64;
-        for Shadow { cache, cost, .. } in self.shadows.iter_mut().flatten() {
+        for Shadow { cache, cost, .. } in each_of(&mut self.shadows, &mut self.sizes) {
             waiting.iter_mut().for_each(|next| next.hint.entry = PrefetchHint::NO_ENTRY);
             cache.prefetch_index(waiting.iter().map(|next| (next.access.block, next.hint)));
             cache.prefetch_entries(waiting.iter_mut().map(|next| (next.access.block, &mut next.hint)));
@@ -282,6 +345,9 @@ impl Trial {
             work.add(spent.disk_us);
             *new = new.and(spent);
         }
+        for Shadow { cost, new, .. } in self.sizes.iter_mut().flat_map(SizeShadows::each) {
+            *new = new.and(cost.take());
+        }
         let Some(peak) = &mut self.disk_peak else { return };
         let sum_us: f64 = shadows.iter().map(|shadow| shadow.work.us()).sum();
         let scale_us = peak.scale_us(sum_us / shadows.len().max(1) as f64, interval_ends);
@@ -302,6 +368,7 @@ impl Trial {
         self.count_spent(false);
         let take = |shadow: &mut Option<Shadow>| Some(std::mem::take(&mut shadow.as_mut()?.new));
         let spent: Vec<Option<Spent>> = self.shadows.iter_mut().map(take).collect();
+        let of_sizes = self.sizes.as_mut().and_then(SizeShadows::take);
         let (new_requests, new_accesses) =
             (std::mem::take(&mut self.new_requests), std::mem::take(&mut self.new_accesses));
         let Stage::Counts { weight } = stage else { return None };
@@ -319,12 +386,18 @@ impl Trial {
         }
         let turnover_accesses = ((self.look_accesses * PARTS) >> self.sample_bits) as f64;
         let turnover_requests = turnover_accesses * self.requests / self.recent_accesses;
-        Some(ShadowCosts { new: spent, mean, weight, turnover_requests })
+        let (requests, accesses) = (new_requests as f64, new_accesses as f64);
+        Some(ShadowCosts { new: spent, mean, weight, turnover_requests, of_sizes, requests, accesses })
     }
 
-    /// Another candidate decides: shadows are looked at as in the beginning.
-    pub(super) fn note_choice(&mut self) {
+    /// Another candidate decides, for a VM of this share: shadows are looked at as in the beginning.
+    pub(super) fn note_choice(&mut self, candidate: Candidate, quota: Quota) {
         self.begin_pace();
+        let Some(sizes) = &mut self.sizes else { return };
+        sizes.candidate = candidate;
+        if sizes.shadows.is_none() || !sizes.each().all(|shadow| candidate.set(&mut shadow.cache)) {
+            sizes.begin_anew(&self.making, quota, self.sample_bits);
+        }
     }
 
     fn begin_pace(&mut self) {
@@ -336,7 +409,7 @@ impl Trial {
     pub(super) fn discard(&mut self, block: BlockNo) {
         if self.follows(block) {
             self.decide_waiting();
-            let caches = self.shadows.iter_mut().flatten().map(|shadow| &mut shadow.cache);
+            let caches = each_of(&mut self.shadows, &mut self.sizes).map(|shadow| &mut shadow.cache);
             caches.for_each(|cache| cache.discard(block, &mut NullSink));
         }
     }
@@ -351,15 +424,18 @@ impl Trial {
         if sample_bits == self.sample_bits {
             let caches = self.shadows.iter_mut().flatten().map(|shadow| &mut shadow.cache);
             caches.for_each(|cache| cache.resize(share, &mut NullSink));
+            self.sizes.iter_mut().for_each(|sizes| sizes.resize(quota, sample_bits));
             return false;
         }
         self.sample_bits = sample_bits;
-        self.begin_anew(share);
+        self.begin_anew(quota);
         true
     }
 
-    fn begin_anew(&mut self, share: Quota) {
-        self.shadows = self.making.shadows(share, self.sample_bits);
+    /// Of a VM of this share.
+    fn begin_anew(&mut self, quota: Quota) {
+        self.shadows = self.making.shadows(sampled(quota, self.sample_bits), self.sample_bits);
+        self.sizes.iter_mut().for_each(|sizes| sizes.begin_anew(&self.making, quota, self.sample_bits));
         self.disk_peak = DiskPeak::new(&self.making.settings);
         (self.requests, self.recent_accesses) = (0.0, 0.0);
         (self.new_requests, self.new_accesses) = (0, 0);
@@ -378,20 +454,30 @@ impl Trial {
         let had_budget = self.making.has_budget();
         self.making.host_budget = budget;
         if self.making.has_budget() != had_budget {
-            self.begin_anew(sampled(quota, self.sample_bits));
+            self.begin_anew(quota);
             return true;
         }
         let sampled = sampled_budget(budget, self.sample_bits);
-        let caches = self.shadows.iter_mut().flatten().map(|shadow| &mut shadow.cache);
+        let caches = each_of(&mut self.shadows, &mut self.sizes).map(|shadow| &mut shadow.cache);
         caches.for_each(|cache| set_host_budget(cache, sampled));
         false
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let shadows = self.shadows.iter().flatten().map(|shadow| shadow.cache.memory_bytes()).sum::<usize>();
+        let of_sizes = self.sizes.iter().flat_map(|sizes| sizes.shadows.iter().flatten());
+        let shadows = self.shadows.iter().flatten().chain(of_sizes);
+        let shadows = shadows.map(|shadow| shadow.cache.memory_bytes()).sum::<usize>();
         let waiting = self.waiting.capacity() * size_of::<PrefetchedAccess>();
         shadows + self.shadows.capacity() * size_of::<Option<Shadow>>() + waiting
     }
+}
+
+/// Every shadow there is.
+fn each_of<'a>(
+    shadows: &'a mut [Option<Shadow>],
+    sizes: &'a mut Option<SizeShadows>,
+) -> impl Iterator<Item = &'a mut Shadow> {
+    shadows.iter_mut().flatten().chain(sizes.iter_mut().flat_map(SizeShadows::each))
 }
 
 /// Has a cache hold to what its host allows, where it can.

@@ -32,22 +32,22 @@ pub struct Given {
 
 /// What requests took, what the disk was busy with, what that counts for at the peak, and blocks written to the SSD.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cost {
-    latency_us: f64,
-    disk_us: f64,
-    disk_peak_us: f64,
-    ssd_writes: f64,
+pub struct Cost {
+    pub latency_us: f64,
+    pub disk_us: f64,
+    pub disk_peak_us: f64,
+    pub ssd_writes: f64,
 }
 
 impl Cost {
-    fn add(&mut self, other: Cost) {
+    pub fn add(&mut self, other: Cost) {
         self.latency_us += other.latency_us;
         self.disk_us += other.disk_us;
         self.disk_peak_us += other.disk_peak_us;
         self.ssd_writes += other.ssd_writes;
     }
 
-    fn scaled(self, by: f64) -> Cost {
+    pub fn scaled(self, by: f64) -> Cost {
         Cost {
             latency_us: self.latency_us * by,
             disk_us: self.disk_us * by,
@@ -66,7 +66,7 @@ impl Cost {
 
 /// Where the disk's head is, of what requests wait for.
 #[derive(Clone, Copy, Debug, Default)]
-struct Disk {
+pub struct Disk {
     next: Option<BlockNo>,
 }
 
@@ -79,7 +79,7 @@ impl Disk {
     }
 
     /// What one block of a request costs.
-    fn cost(&mut self, block: BlockNo, effects: &[Effect]) -> Cost {
+    pub fn cost(&mut self, block: BlockNo, effects: &[Effect]) -> Cost {
         let level_us = |level: Level| if level == Level::Dram { DRAM } else { SSD_READ };
         let (mut cost, mut merge_us) = (Cost::default(), 0.0);
         for effect in effects {
@@ -186,20 +186,6 @@ impl PlainChoice {
         }
     }
 
-    /// Whether the shadows run until the next look, and for how many looks that counts. All run for eight turnovers of four looks; from
-    /// then on one turnover of sixteen warms them up, and the one after it counts for all sixteen.
-    fn stage(&self) -> (bool, f64) {
-        const TURNOVER: u64 = 4;
-        match self.looks.checked_sub(8 * TURNOVER) {
-            None => (true, 1.0),
-            Some(later) => match later % (16 * TURNOVER) / TURNOVER {
-                0..14 => (false, 0.0),
-                14 => (true, 0.0),
-                _ => (true, 16.0),
-            },
-        }
-    }
-
     /// Time passes up to a request, which may begin an interval. The clock never goes backwards here.
     fn pass(&mut self, now_ns: u64) {
         self.run_time.passed_ns += now_ns - self.run_time.last_ns.unwrap_or(now_ns);
@@ -230,7 +216,7 @@ impl PlainChoice {
     /// A request for these blocks, which comes at this time.
     pub fn request(&mut self, accesses: &[Access], now_ns: u64) {
         self.accesses += accesses.len() as u64;
-        if self.stage().0 {
+        if stage(self.looks).0 {
             self.pass(now_ns);
             self.new.0 += 1;
             self.new.1 += accesses.len() as u64;
@@ -261,7 +247,7 @@ impl PlainChoice {
     }
 
     fn look(&mut self) {
-        let (_, weight) = self.stage();
+        let (_, weight) = stage(self.looks);
         self.looks += 1;
         self.count_peak();
         let new: Vec<Cost> = self.candidates.iter_mut().map(|one| std::mem::take(&mut one.new)).collect();
@@ -310,6 +296,20 @@ impl PlainChoice {
             self.looks = 0;
             self.candidates.iter_mut().for_each(|candidate| candidate.gain = 0.0);
         }
+    }
+}
+
+/// Whether the shadows run until the next look, and for how many looks that counts, after so many. All run for eight turnovers of four looks;
+/// from then on one turnover of sixteen warms them up, and the one after it counts for all sixteen.
+pub fn stage(looks: u64) -> (bool, f64) {
+    const TURNOVER: u64 = 4;
+    match looks.checked_sub(8 * TURNOVER) {
+        None => (true, 1.0),
+        Some(later) => match later % (16 * TURNOVER) / TURNOVER {
+            0..14 => (false, 0.0),
+            14 => (true, 0.0),
+            _ => (true, 16.0),
+        },
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub mod arc;
 pub mod auto;
+pub mod auto_sizes;
 pub mod belady;
 pub mod benefit_density;
 pub mod criticality;
