@@ -188,23 +188,36 @@ impl VolumeStore {
     /// Initializes unwritten extents, where few places of the others are free and no change is under way: those that guests may
     /// write to until it is done. As many at most as there are already, so that what is little used stays unwritten.
     pub fn initialize(&mut self) {
-        let layout = &self.layout.extent;
-        let at_once = (INITIALIZED_BYTES / layout.extent_bytes).max(1) as u32;
-        let written = self.extents.len() as u32;
-        let kept_free = at_once.saturating_mul(layout.places).min(written * layout.places / 2);
-        let is_wanted = self.has_places_to_come() && self.places.free() < kept_free.max(LEAST_FREE);
-        if is_wanted && self.change.is_none() {
+        if self.change.is_none() && self.runs_short() {
             // Unwritten ones go first, so that none of the others does where some stay.
             assert!(self.retiring_from().is_none());
-            let initialized = at_once.min(written).min(self.unwritten_kept);
-            self.begin(Kind::Initialize(initialized), Step::NewTables { next: 0, in_flight: 0 });
+            let count = self.initialized_at_once().min(self.extents.len() as u32).min(self.unwritten_kept);
+            self.begin(Kind::Initialize(count), Step::NewTables { next: 0, in_flight: 0 });
             self.write_new_tables();
         }
     }
 
-    /// Whether there will be more places as soon as extents are initialized: who waits for one gets it.
+    fn initialized_at_once(&self) -> u32 {
+        (INITIALIZED_BYTES / self.layout.extent.extent_bytes).max(1) as u32
+    }
+
+    /// Whether so few places are free that extents are to be initialized, if there are any.
+    fn runs_short(&self) -> bool {
+        let layout = &self.layout.extent;
+        let half = self.extents.len() as u32 * layout.places / 2;
+        let kept_free = self.initialized_at_once().saturating_mul(layout.places).min(half).max(LEAST_FREE);
+        self.unwritten_kept > 0 && self.places.free() < kept_free
+    }
+
+    /// Whether more places come without anybody giving one up, because extents are being initialized, or are next.
     pub fn has_places_to_come(&self) -> bool {
-        self.unwritten_kept > 0
+        let initializes = |change: &ExtentsChange| matches!(change.kind, Kind::Initialize(_));
+        self.change.as_ref().is_some_and(initializes) || self.runs_short()
+    }
+
+    /// Places of unwritten extents that stay: who counts on so many places counts on these as well.
+    pub fn unwritten_places(&self) -> u32 {
+        self.unwritten_kept * self.layout.extent.places
     }
 
     /// Whether the next step is that of whoever gives turns.

@@ -230,6 +230,23 @@ fn writes_wait_for_places_however_long_these_take() {
     check_blocks(&host, host.ssd.after_power_cut(&mut Rng::new(1)), 1, [BLOCKS, 0]);
 }
 
+/// Half of the reserve, more places than are initialized, is left to guests by copies from DRAM: those that can be initialized count, so
+/// that neither the copies wait nor the guests for whose frames these are.
+#[test]
+fn copies_take_places_although_the_reserve_is_larger_than_what_is_initialized() {
+    const BLOCKS: u64 = 150;
+    let mut machine = machine("ucache-like", &["worth_hits=0"], Quota::new(40, 200));
+    machine.config.reserve = Quota::new(24, 2200);
+    machine.ready_places = 1;
+    let mut host = DirectHost::new(vec![Machine { ssd_bytes: 12 << 20, ..machine }], 0);
+    for block in (0..BLOCKS).chain(0..BLOCKS).chain(0..BLOCKS) {
+        submit(&mut host, 0, GuestOp::Read { offset_bytes: block * BLOCK, length_bytes: BLOCK });
+    }
+    let gauges = host.engines[0].gauges();
+    assert_eq!((gauges.extents, host.failed), (10, 0));
+    assert!(gauges.ssd_blocks > 80 && host.engines[0].is_idle(), "{gauges:?}");
+}
+
 /// Frames go from one volume to the other as they are given back, and memory with them.
 #[test]
 fn g3_memory_follows_the_share_of_dram() {

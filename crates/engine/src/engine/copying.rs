@@ -29,7 +29,9 @@ impl Engine {
         if self.never_gets_places(level) {
             self.give_up_copies(level);
         }
-        let reserve_blocks = self.config.reserve_of(level);
+        // Places of unwritten extents are left to guests, too: what is free of the others need not be as much.
+        let unwritten = self.levels.store().map_or(0, |store| store.unwritten_places());
+        let reserve_blocks = self.config.reserve_of(level).saturating_sub(unwritten);
         loop {
             let places = self.places_for_copies(level);
             let is_waited_for = |block| is_waited_for(self.flights.get(block));
