@@ -93,7 +93,9 @@ fn what_it_says_of_other_shares_equals_the_oracles() {
             for (blocks, hits) in expected.iter().enumerate() {
                 let after = ssd.curve.partition_point(|point| point.size_blocks <= blocks as u64);
                 let said = after.checked_sub(1).map_or(0, |at| ssd.curve[at].hits) as f64;
-                prop_assert!((said - hits).abs() <= 1.0, "{} and {} hits with {} blocks", said, hits, blocks);
+                // The curve has whole hits, of sums that are not rounded alike.
+                let is_close = (said - hits).abs() <= 1.0 + 1e-6;
+                prop_assert!(is_close, "{} and {} hits with {} blocks", said, hits, blocks);
             }
             prop_assert!(ssd.curve.is_sorted_by(|a, b| a.size_blocks < b.size_blocks && a.hits < b.hits));
             let last = ssd.curve.last().map_or(0, |point| point.size_blocks);
