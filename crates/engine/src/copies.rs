@@ -95,9 +95,9 @@ impl Copies {
 
     /// Looks once a tick whether places come free for those that wait for one, which is in vain where too many places of the
     /// SSD failed. True: none did for so long, or no device is at anything that could free one, that they are to be given up.
-    pub(crate) fn tick(&mut self, no_room_to_come: bool) -> bool {
+    pub(crate) fn tick(&mut self, is_idle: bool) -> bool {
         self.ticks_without_place = if self.wants_places() { self.ticks_without_place + 1 } else { 0 };
-        self.ticks_without_place > if no_room_to_come { IDLE_TICKS_TO_WAIT } else { TICKS_TO_WAIT }
+        self.ticks_without_place > if is_idle { IDLE_TICKS_TO_WAIT } else { TICKS_TO_WAIT }
     }
 
     /// A copy is over.

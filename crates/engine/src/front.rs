@@ -50,6 +50,8 @@ pub(crate) struct Admission {
     pub(crate) has_range: bool,
     /// There is so much that is dirty that no more may become so.
     pub(crate) is_throttled: bool,
+    /// Extents of the SSD are about to be initialized: a write that needs a place will have one.
+    pub(crate) places_come: bool,
 }
 
 impl Admission {
@@ -306,9 +308,10 @@ impl Front {
                 None => 0,
                 Some(_) => self.passed_blocks + needed,
             };
-            let may_pass = |most| kind == Kind::Read && passed_blocks <= most;
+            // Reads that need no room do not wait behind what does.
+            let may_pass = |most| kind == Kind::Read && (self.starved || passed_blocks <= most);
             let has_turn = needed == 0 || waited_for.is_none_or(may_pass);
-            if has_turn && (self.needs_no_room(now) || self.has_space_for(needed, levels)) {
+            if has_turn && (self.needs_no_room(kind, now) || self.has_space_for(needed, levels)) {
                 return Some((kind, passed_blocks));
             }
             waited_for.get_or_insert(needed);
@@ -322,20 +325,20 @@ impl Front {
         self.queue.decided(taken, now_ns);
     }
 
-    /// Whether a request waits for room, or for what is dirty to become less. When there will be no room, it waits no longer
-    /// and does without: what is read is not cached, and a write that needs a place fails.
+    /// Whether a request waits for room, or for what is dirty to become less.
     pub(crate) fn is_blocked(&self, levels: &Levels, config: &EngineConfig, now: &Admission) -> bool {
         let waits = |(kind, next): (Kind, &Waiting)| {
             let needed = next.blocks_needed(config.block);
             (now.is_throttled && kind.writes())
-                || (!self.needs_no_room(now) && !self.has_space_for(needed, levels))
+                || (!self.needs_no_room(kind, now) && !self.has_space_for(needed, levels))
         };
         self.queue.heads().any(waits)
     }
 
-    /// Without durability nothing becomes dirty, and what there is no room for is not cached.
-    fn needs_no_room(&self, now: &Admission) -> bool {
-        !now.is_well || self.starved
+    /// Without durability nothing becomes dirty, and what there is no room for is not cached. A write that needs a place fails then,
+    /// unless there will be one.
+    fn needs_no_room(&self, kind: Kind, now: &Admission) -> bool {
+        !now.is_well || (self.starved && (kind == Kind::Read || !now.places_come))
     }
 
     fn has_space_for(&self, blocks: u32, levels: &Levels) -> bool {
@@ -347,16 +350,16 @@ impl Front {
         self.starved
     }
 
-    /// Looks once a tick whether anything can still make room, which `no_room_to_come` says nothing does. Two ticks without, and it
+    /// Looks once a tick whether anything can still make room, which `is_idle` says nothing does. Two ticks without, and it
     /// is given up until there is room again.
     pub(crate) fn note_starvation(
         &mut self,
-        no_room_to_come: bool,
+        is_idle: bool,
         is_blocked: bool,
         levels: &Levels,
         config: &EngineConfig,
     ) {
-        let starving = no_room_to_come && is_blocked;
+        let starving = is_idle && is_blocked;
         self.starved |= starving && self.starving;
         self.starving = starving;
         let largest = blocks_of(config.block, 0, MAX_PIECE_BYTES).len() as u32;

@@ -65,7 +65,9 @@ impl Engine {
         let are_gone = level == Level::ReadSsd && (read_ssd.is_gone() || is_worn());
         // Places come free when the group is over, those of copies beside dirty ones as well, and it may wait for this copy.
         let is_waited_for = self.groups_wait_for_blocks();
-        let is_full = self.front.is_starved() || !self.health.is_well() || is_waited_for;
+        // While extents are initialized nobody is to wait for the frame that such a copy holds: others can be copied later.
+        let is_late = level == Level::Ssd && self.places_come();
+        let is_full = self.front.is_starved() || !self.health.is_well() || is_waited_for || is_late;
         self.places_for_copies(level) == 0 && (are_gone || is_full)
     }
 }

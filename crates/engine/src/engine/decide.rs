@@ -46,6 +46,7 @@ impl Engine {
         Admission {
             is_well: self.health.is_well(),
             has_range: self.disk.has_range() || self.groups_hold_ranges(),
+            places_come: self.places_come(),
             // Where nothing is written back, because nothing can be, nobody waits for it.
             is_throttled: self.groups_hold_writes()
                 || (self.drain.under_way() > 0 && self.background.is_over_max(self.blocks_to_clean())),

@@ -260,9 +260,9 @@ impl Engine {
         if let Some(store) = self.levels.store_mut().filter(|store| !store.is_saved()) {
             store.want_commit();
         }
-        let (no_room_to_come, is_blocked) = (self.has_no_room_to_come(), self.is_blocked());
-        self.front.note_starvation(no_room_to_come, is_blocked, &self.levels, &self.config);
-        if self.copies.tick(no_room_to_come) {
+        let is_blocked = self.is_blocked();
+        self.front.note_starvation(self.io.is_idle(), is_blocked, &self.levels, &self.config);
+        if self.copies.tick(self.io.is_idle()) {
             [Level::Ssd, Level::ReadSsd].into_iter().for_each(|level| self.give_up_copies(level));
         }
         if self.health.writes_back() && self.ordered.is_none() {

@@ -76,11 +76,10 @@ impl Engine {
         self.drive_change();
     }
 
-    /// Whether nothing is under way that may make room: no device is at work, and no places are to come, whoever holds these up.
-    pub(super) fn has_no_room_to_come(&self) -> bool {
+    /// Whether there will be more places of the SSD, whoever holds these up.
+    pub(super) fn places_come(&self) -> bool {
         let initializes = !self.has_failed(DeviceId::Ssd);
-        let places_come = initializes && self.levels.store().is_some_and(|store| store.has_places_to_come());
-        self.io.is_idle() && !places_come
+        initializes && self.levels.store().is_some_and(|store| store.has_places_to_come())
     }
 
     /// Asks for frames, or gives them back.
