@@ -193,7 +193,7 @@ fn g2_g4_a_power_cut_after_every_write_while_extents_are_initialized() {
     let (mut cuts, mut durable) = (0, 0);
     for block in 0..PLACES + 20 {
         // Some come without a flush that would cover the tables as well.
-        let is_durable = block % 4 == 0;
+        let is_durable = block % 4 == 3;
         let write = GuestOp::write(block * BLOCK, Buf::copy_of(&content(0, block)), is_durable);
         host.engines[0].submit(GuestRequest { token: 0, op: write, now_ns: 0 });
         host.run(&mut |host| {
