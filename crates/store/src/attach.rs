@@ -85,17 +85,8 @@ impl Attached {
 
 /// A volume's extents and what was found in them, while they change.
 pub(crate) struct RecoveredSpace {
-    /// Those that are written, ascending.
-    pub(crate) extents: Vec<u32>,
-    /// The others, ascending.
-    pub(crate) unwritten: Vec<u32>,
+    pub(crate) extents: VolumeExtents,
     pub(crate) recovered: Recovered,
-}
-
-impl RecoveredSpace {
-    fn count(&self) -> u64 {
-        (self.extents.len() + self.unwritten.len()) as u64
-    }
 }
 
 impl Store {
@@ -109,24 +100,24 @@ impl Store {
             Some((number, volume)) => {
                 refusals::backing(volume, spec)?;
                 let (tag, ring) = (volume.tag, volume.ring);
-                let (extents, recovered) = view.recover_for(device, number, volume, spec)?;
-                let unwritten = view.directory.extents_of(number).unwritten;
-                (number, tag, first_ring_after(ring), RecoveredSpace { extents, unwritten, recovered })
+                let (_, recovered) = view.recover_for(device, number, volume, spec)?;
+                let extents = view.directory.extents_of(number);
+                (number, tag, first_ring_after(ring), RecoveredSpace { extents, recovered })
             }
             None => {
                 let number = self.free_number()?;
                 let recovered = Recovered::nothing(&view.layout, view.blocks_of(spec.backing_bytes));
-                let space = RecoveredSpace { extents: Vec::new(), unwritten: Vec::new(), recovered };
+                let space = RecoveredSpace { extents: VolumeExtents::default(), recovered };
                 (number, new_tag(&view.superblock, number), first_ring_after(0), space)
             }
         };
         let wanted = view.wanted(spec);
-        let places = view.places(wanted.min(space.count()));
+        let places = view.places(wanted.min(space.extents.count() as u64));
         refusals::dirty(spec, space.recovered.dirty(), places)?;
         self.write_again(device, tag, &mut space)?;
         // Those that hold nothing go first.
-        space.unwritten.truncate((wanted as usize).saturating_sub(space.extents.len()));
-        if (space.extents.len() as u64) > wanted {
+        space.extents.unwritten.truncate((wanted as usize).saturating_sub(space.extents.written.len()));
+        if (space.extents.written.len() as u64) > wanted {
             // Before anything moves: what is free now may hold the only durable copy of a block whose newer one is only
             // believed.
             self.write_tables(device, tag, &mut space)?;
@@ -138,7 +129,7 @@ impl Store {
         self.initialize(device, tag, &mut space, spec.ready_places)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
-        let dropped = self.view.dropped_places(device, &space.extents, &space.recovered);
+        let dropped = self.view.dropped_places(device, &space.extents.written, &space.recovered);
         if dropped.is_empty() {
             space.recovered.dropped = Default::default();
         }
@@ -180,7 +171,7 @@ impl Store {
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
         let mut damaged = 0;
         for (place, entry) in space.recovered.tentative_dirty() {
-            let offset = place_offset(&self.view.layout, &space.extents, place);
+            let offset = place_offset(&self.view.layout, &space.extents.written, place);
             let is_right = |bytes: &[u8]| data_checksum(tag, entry.block, bytes) == entry.crc;
             read_with_tries(device, offset, &mut buf, &is_right)
                 .map_err(|error| refusals::unreadable(entry.block, offset, error))?;
@@ -208,7 +199,7 @@ impl Store {
         }
         let layout = &self.view.layout;
         let mut bytes = vec![0; TABLES_AT_ONCE.min(layout.extent.table_pages as usize) * 2 * PAGE_BYTES];
-        for (ordinal, &extent) in space.extents.iter().enumerate() {
+        for (ordinal, &extent) in space.extents.written.iter().enumerate() {
             for first in (0..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
                 let end = layout.extent.table_pages.min(first + TABLES_AT_ONCE as u32);
                 let recent = match device.has_copies() && !planted("old-tables-of-a-pair-left") {
@@ -244,15 +235,15 @@ impl Store {
             places.filter(|&place| found.entry(place).state == EntryState::Dirty).count()
         };
         let mut dirty: Vec<usize> =
-            (0..space.extents.len()).map(|ordinal| dirty_in(space, ordinal)).collect();
-        while space.extents.len() as u64 > wanted {
-            let ordinals = (0..space.extents.len()).rev();
+            (0..space.extents.written.len()).map(|ordinal| dirty_in(space, ordinal)).collect();
+        while space.extents.written.len() as u64 > wanted {
+            let ordinals = (0..space.extents.written.len()).rev();
             let leaving = ordinals.min_by_key(|&ordinal| dirty[ordinal]).expect("there are extents");
             if dirty[leaving] > 0 {
                 self.move_dirty_out(device, tag, space, leaving)?;
-                dirty = (0..space.extents.len()).map(|ordinal| dirty_in(space, ordinal)).collect();
+                dirty = (0..space.extents.written.len()).map(|ordinal| dirty_in(space, ordinal)).collect();
             }
-            space.extents.remove(leaving);
+            space.extents.written.remove(leaving);
             space.recovered.found.remove_extent(leaving);
             dirty.remove(leaving);
         }
@@ -284,13 +275,13 @@ impl Store {
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
         for (from, to) in dirty.into_iter().zip(to) {
             let entry = found.entry(from);
-            let from_bytes = place_offset(layout, &space.extents, from);
+            let from_bytes = place_offset(layout, &space.extents.written, from);
             let is_right = |bytes: &[u8]| data_checksum(tag, entry.block, bytes) == entry.crc;
             device
                 .read_right(from_bytes, &mut buf, &is_right)
                 .map_err(|error| StoreError::media("read", from_bytes, error))?;
             if !planted("moved-block-not-written") {
-                write(device, place_offset(layout, &space.extents, to), &buf)?;
+                write(device, place_offset(layout, &space.extents.written, to), &buf)?;
             }
             found.set(to, entry);
             found.set(from, TableEntry::default());
@@ -300,15 +291,15 @@ impl Store {
 
     /// Takes free extents up to `wanted`, unwritten.
     fn grow(&self, spec: &VolumeSpec, space: &mut RecoveredSpace, wanted: u64) -> Result<(), StoreError> {
-        let missing = wanted.saturating_sub(space.count()) as usize;
+        let missing = wanted.saturating_sub(space.extents.count() as u64) as usize;
         let owners = self.view.directory.owners.iter().enumerate();
         let free: Vec<u32> =
             owners.filter(|(_, o)| o.is_none()).map(|(e, _)| e as u32).take(missing).collect();
         if free.len() < missing {
             return Err(refusals::space(&self.view.layout, spec, missing as u64, free.len() as u64));
         }
-        space.unwritten.extend(free);
-        space.unwritten.sort_unstable();
+        space.extents.unwritten.extend(free);
+        space.extents.unwritten.sort_unstable();
         Ok(())
     }
 
@@ -322,13 +313,13 @@ impl Store {
         ready_places: u64,
     ) -> Result<(), StoreError> {
         let lacks = |space: &RecoveredSpace| {
-            space.extents.is_empty() || space.recovered.found.count(EntryState::Free) < ready_places
+            space.extents.written.is_empty() || space.recovered.found.count(EntryState::Free) < ready_places
         };
-        while !space.unwritten.is_empty() && lacks(space) {
-            let extent = space.unwritten.remove(0);
+        while !space.extents.unwritten.is_empty() && lacks(space) {
+            let extent = space.extents.unwritten.remove(0);
             self.write_empty_tables(device, tag, extent)?;
-            let ordinal = space.extents.partition_point(|&other| other < extent);
-            space.extents.insert(ordinal, extent);
+            let ordinal = space.extents.written.partition_point(|&other| other < extent);
+            space.extents.written.insert(ordinal, extent);
             let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
             space.recovered.found.insert_extent(ordinal, page);
         }
@@ -410,7 +401,7 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        RecoveredSpace { extents, recovered: Recovered { found, .. }, .. }: &mut RecoveredSpace,
+        RecoveredSpace { extents, recovered: Recovered { found, .. } }: &mut RecoveredSpace,
         stale: &[usize],
         (entry, stamp): (impl Fn(&FoundPlaces, Place) -> TableEntry, Option<u64>),
     ) -> Result<(), StoreError> {
@@ -421,7 +412,7 @@ impl Store {
             let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
             let table = TablePage {
                 volume: tag,
-                extent: extents[index / pages],
+                extent: extents.written[index / pages],
                 page: (index % pages) as u32,
                 sequence,
                 stamp,
@@ -446,7 +437,7 @@ impl Store {
         number: u16,
         (tag, ring): (VolumeTag, u64),
         (name, backing_bytes): (&str, u64),
-        RecoveredSpace { extents, unwritten, recovered }: &RecoveredSpace,
+        RecoveredSpace { extents, recovered }: &RecoveredSpace,
     ) -> Result<(), StoreError> {
         let mut next = self.view.directory.clone();
         let volumes = &mut next.volumes;
@@ -463,8 +454,7 @@ impl Store {
             run_version: recovered.run_version(),
             dropped: recovered.dropped,
         });
-        let extents = VolumeExtents { written: extents.clone(), unwritten: unwritten.clone() };
-        next.set_extents_of(number, &extents);
+        next.set_extents_of(number, extents);
         self.write_directory(device, next)
     }
 
@@ -476,16 +466,16 @@ impl Store {
         places: u64,
     ) -> Attached {
         let version = space.recovered.run_version();
-        let RecoveredSpace { extents, unwritten, recovered } = space;
+        let RecoveredSpace { extents, recovered } = space;
         let Recovered { found, buffered, unreadable, .. } = recovered;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);
-        let mut places = Places::new(tag, contents, version, (per_extent, pages), extents.clone(), places);
+        let mut places =
+            Places::new(tag, contents, version, (per_extent, pages), extents.written.clone(), places);
         places.note_dropped(dropped);
         let cache = self.view.superblock.cache;
-        let journal = Journal::new(cache, tag, ring, layout, extents.clone(), version);
-        let extents = VolumeExtents { written: extents, unwritten };
+        let journal = Journal::new(cache, tag, ring, layout, extents.written.clone(), version);
         let store = VolumeStore::new(cache, tag, layout, extents, sequences, places, journal);
         Attached {
             store,

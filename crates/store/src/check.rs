@@ -242,11 +242,11 @@ impl Store {
         let name = &check.info.name;
         let (number, volume) = self.view.find(name)?;
         let (tag, ring, backing_bytes) = (volume.tag, first_ring_after(volume.ring), volume.backing_bytes);
-        let (extents, mut recovered) = self.view.recover_what_is_there(device, number, volume)?;
+        let (_, mut recovered) = self.view.recover_what_is_there(device, number, volume)?;
         let lost = &check.damaged_clean_places;
         recovered.found.forget(|place, entry| entry.state == EntryState::Clean && lost.contains(&place));
-        let unwritten = self.view.directory.extents_of(number).unwritten;
-        let mut space = RecoveredSpace { extents, unwritten, recovered };
+        let extents = self.view.directory.extents_of(number);
+        let mut space = RecoveredSpace { extents, recovered };
         self.write_again(device, tag, &mut space)?;
         self.write_tables(device, tag, &mut space)?;
         flush(device)?;
