@@ -62,11 +62,6 @@ pub(crate) struct Flights {
 }
 
 impl Flights {
-    /// Blocks in flight.
-    pub(crate) fn len(&self) -> usize {
-        self.flights.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.flights.is_empty()
     }

@@ -111,16 +111,16 @@ pub(crate) fn build_front(settings: &Settings, config: &EngineConfig, levels: &L
 
 impl EngineConfig {
     /// Bytes of memory that a switch to these settings takes at most while it lasts, beside what the volume takes anyway, when it
-    /// has so many dirty blocks: what the new scheme knows while the one before is still there, lists of the blocks on the SSD,
+    /// has so many dirty blocks: what the new scheme knows while the one before is still there, a list of the places on the SSD,
     /// and what is known of each dirty block on its way to the backing disk, because the new scheme may keep none.
     pub fn most_switch_memory_bytes(&self, settings: &Settings, dirty_blocks: u64) -> u64 {
         let largest = EngineConfig { share: self.largest_share.unwrap_or(self.share), ..*self };
         let volume_blocks = self.volume_bytes.div_ceil(self.block.bytes());
         let places = largest.places(Level::Ssd) + largest.spare_ssd_places();
-        let of_place = size_of::<(BlockNo, Holder)>() + size_of::<Place>();
+        let listed_bytes = places * size_of::<Place>() as u64;
         let scheme_bytes =
             lode_policy::most_memory_bytes(settings, largest.share, largest.share, volume_blocks);
         let leaving_bytes = dirty_blocks.saturating_mul(MOST_LEAVING_BYTES);
-        scheme_bytes.saturating_add(places * of_place as u64 + most_bytes::<u32>(places) + leaving_bytes)
+        scheme_bytes.saturating_add(listed_bytes + most_bytes::<u32>(places) + leaving_bytes)
     }
 }

@@ -48,9 +48,9 @@ pub(crate) struct Ages {
 }
 
 impl Ages {
-    /// Of a volume of so many places, where a start found these, in ascending order of their versions, which are up to
+    /// Of a volume of so many places. What a start found is divided into eras by these versions, in ascending order; all of it is up to
     /// `version`.
-    pub(crate) fn new(places: u32, found: &[Place], version_of: impl Fn(Place) -> u64, version: u64) -> Ages {
+    pub(crate) fn new(places: u32, begins: &[u64], version: u64) -> Ages {
         let mut ages = Ages {
             begins: VecDeque::new(),
             oldest: 1,
@@ -60,12 +60,18 @@ impl Ages {
             dirty_before: 0,
         };
         ages.begin(0);
-        for &place in found.iter().step_by(found.len().div_ceil(ERAS_AT_START).max(1)) {
-            ages.begin(version_of(place));
-        }
+        begins.iter().for_each(|&begin| ages.begin(begin));
         ages.begin(version + 1);
         ages.set_places(places);
         ages
+    }
+
+    /// The versions with which what a start found is divided into eras that have as much each: of so many versions, in any order, those that
+    /// begin one.
+    pub(crate) fn begins_at_start(mut versions: Vec<u64>) -> Vec<u64> {
+        versions.sort_unstable();
+        let per_era = versions.len().div_ceil(ERAS_AT_START).max(1);
+        versions.into_iter().step_by(per_era).collect()
     }
 
     /// There are so many places from now on.
@@ -218,8 +224,8 @@ mod tests {
             let mut contents = Contents::new(300, 1 << 20);
             (0..2).for_each(|ordinal| contents.insert_extent(ordinal));
             let found = [(3, 5), (4, 9), (280, 9), (299, 70)];
-            let version_of = |place| found.iter().find(|(at, _)| *at == place).unwrap().1;
-            let mut ages = Ages::new(600, &found.map(|(place, _)| place), version_of, 80);
+            let begins = Ages::begins_at_start(found.map(|(_, version)| version).to_vec());
+            let mut ages = Ages::new(600, &begins, 80);
             let mut versions: Vec<Option<u64>> = vec![None; 600];
             for (place, version) in found {
                 put(&mut ages, &mut contents, place);
@@ -262,7 +268,7 @@ mod tests {
     fn what_is_too_old_counts_as_old() {
         let mut contents = Contents::new(600, 1 << 20);
         contents.insert_extent(0);
-        let mut ages = Ages::new(600, &[], |_| 0, 0);
+        let mut ages = Ages::new(600, &[], 0);
         put(&mut ages, &mut contents, 0);
         put(&mut ages, &mut contents, 300);
         let at_first = ages.era_of(1);

@@ -180,11 +180,17 @@ impl Contents {
         records.filter(move |(_, bytes)| !is_free(bytes)).map(|(place, bytes)| (place, self.decode(bytes)))
     }
 
-    /// What a place holds is of this age.
-    pub(crate) fn set_age(&mut self, place: Place, age: u8) {
-        let content = self.get(place);
-        if content.held.state != EntryState::Free {
-            self.set(place, Content { age, ..content });
+    /// What places of an extent hold gets ages, asked for by the number of each place there.
+    pub(crate) fn set_ages(&mut self, ordinal: usize, mut age_of: impl FnMut(usize) -> u8) {
+        const AGE_MASK: u16 = ((1 << AGE_BITS) - 1) << STATE_BITS;
+        for (within, record) in self.extents[ordinal].chunks_exact_mut(self.width).enumerate() {
+            // State and age are in the same two bytes of every record.
+            let bytes = &mut record[CRC_BYTES..CRC_BYTES + size_of::<u16>()];
+            let packed = u16::from_le_bytes([bytes[0], bytes[1]]);
+            if packed & ((1 << STATE_BITS) - 1) != 0 {
+                let aged = packed & !AGE_MASK | u16::from(age_of(within)) << STATE_BITS;
+                bytes.copy_from_slice(&aged.to_le_bytes());
+            }
         }
     }
 

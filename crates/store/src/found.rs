@@ -291,51 +291,38 @@ impl FoundPlaces {
         twice
     }
 
-    /// Places that hold something, from the least to the most recent version.
-    pub(crate) fn by_version(&self) -> Vec<Place> {
-        /// Places in a part of the range of versions, on the average.
-        const PLACES_PER_PART: usize = 64;
-        let places = || self.contents.occupied().map(|(place, _)| place);
-        let (count, first, last) = places().fold((0, u64::MAX, 0), |(count, first, last), place| {
-            let version = self.version(place);
-            (count + 1, version.min(first), version.max(last))
-        });
-        let parts = (count / PLACES_PER_PART).next_power_of_two() as u64;
-        let part_of = |place| (self.version(place) - first) / ((last - first) / parts + 1);
-        // Into parts first, because sorting all of a large cache's places takes long.
-        let mut ends = vec![0usize; parts as usize + 1];
-        places().for_each(|place| ends[part_of(place) as usize + 1] += 1);
-        for part in 0..parts as usize {
-            ends[part + 1] += ends[part];
-        }
-        let mut sorted = vec![0; count];
-        for place in places() {
-            let at = &mut ends[part_of(place) as usize];
-            sorted[*at] = place;
-            *at += 1;
-        }
-        let (mut begin, mut part) = (0, Vec::new());
-        for &end in &ends[..parts as usize] {
-            part.clear();
-            part.extend(sorted[begin..end].iter().map(|&place| (self.version(place), place)));
-            part.sort_unstable();
-            sorted[begin..end].iter_mut().zip(&part).for_each(|(at, &(_, place))| *at = place);
-            begin = end;
-        }
-        sorted
+    /// With which versions the eras of what was found begin. Where much was found, some of it stands for the rest.
+    fn era_begins(&self) -> Vec<u64> {
+        /// Places that are looked at.
+        const MOST_SAMPLES: u64 = 1 << 16;
+        let every = self.used.div_ceil(MOST_SAMPLES).max(1);
+        let places = self.contents.occupied().map(|(place, _)| place).step_by(every as usize);
+        Ages::begins_at_start(places.map(|place| self.version(place)).collect())
     }
 
     /// What places hold and how old it is, for a volume that is served, with versions above this one; and which of them hold
-    /// something, from the least to the most recent; and the sequence of each table page.
+    /// something, from the least recent era to the most recent one and in ascending order within each; and the sequence of each table
+    /// page. An order of versions would be finer and take much longer.
     pub(crate) fn into_contents(mut self, version: u64) -> ((Contents, Ages), Vec<Place>, Vec<u64>) {
-        let order = self.by_version();
-        let ages = Ages::new(self.places(), &order, |place| self.version(place), version);
-        for ordinal in 0..self.versions.len() {
-            let places = self.places_of_extent(ordinal);
-            for (place, &version) in places.zip(&self.versions[ordinal]) {
-                self.contents.set_age(place, ages.at_start(version));
-            }
-            self.versions[ordinal] = Box::default();
+        let ages = Ages::new(self.places(), &self.era_begins(), version);
+        let mut ends = [0; 1 << u8::BITS];
+        for (ordinal, versions) in self.versions.iter_mut().enumerate() {
+            self.contents.set_ages(ordinal, |within| {
+                let age = ages.at_start(versions[within]);
+                ends[usize::from(age)] += 1;
+                age
+            });
+            *versions = Box::default();
+        }
+        let mut before = 0;
+        for end in &mut ends {
+            before += std::mem::replace(end, before);
+        }
+        let mut order = vec![0; before];
+        for (place, content) in self.contents.occupied() {
+            let at = &mut ends[usize::from(content.age)];
+            order[*at] = place;
+            *at += 1;
         }
         let sequences = self.pages.iter().map(|page| page.sequence).collect();
         ((self.contents, ages), order, sequences)
@@ -422,9 +409,6 @@ mod tests {
             }
             let beyond = found.occupied().filter(|(place, entry)| entry.version > found.stamp(*place));
             prop_assert_eq!(found.beyond_stamps().collect::<Vec<_>>(), beyond.collect::<Vec<_>>());
-            let mut sorted: Vec<Place> = found.occupied().map(|(place, _)| place).collect();
-            sorted.sort_by_key(|&place| before[place as usize].version);
-            prop_assert_eq!(found.by_version(), sorted);
             found.keep_newest(&superseded);
             prop_assert_eq!(found.count(EntryState::Free), (0..found.places()).filter(|&place| found.entry(place).state == EntryState::Free).count() as u64);
             let after: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
@@ -438,7 +422,52 @@ mod tests {
             let unsettled = found.unsettled();
             found.settle(&unsettled, 7);
             prop_assert!((0..found.places()).all(|place| found.in_tables(place) == after[place as usize]));
+            let held: Vec<(Place, u64)> = found.occupied().map(|(place, entry)| (place, entry.version)).collect();
+            let ((contents, ages), order, _) = found.into_contents(60);
+            prop_assert_eq!(&order, &by_era(&held));
+            for (place, version) in held {
+                prop_assert_eq!(ages.era(place, contents.get(place).age), ages.era_of(version));
+            }
         }
+    }
+
+    /// The obvious way: of places with versions each 128th part, from the least recent to the most recent, in ascending order within each. Where
+    /// several have the version that begins a part, they belong to it.
+    fn by_era(held: &[(Place, u64)]) -> Vec<Place> {
+        let mut versions: Vec<u64> = held.iter().map(|&(_, version)| version).collect();
+        versions.sort_unstable();
+        let begins: Vec<u64> =
+            versions.chunks(versions.len().div_ceil(128).max(1)).map(|part| part[0]).collect();
+        let mut held = held.to_vec();
+        held.sort_by_key(|&(place, version)| {
+            (begins.iter().filter(|&&begin| begin <= version).count(), place)
+        });
+        held.into_iter().map(|(place, _)| place).collect()
+    }
+
+    /// Of many places some stand for all: parts are about as large as they should be, and none is out of order.
+    #[test]
+    fn many_places_are_divided_by_some_of_them() {
+        const PLACES: u32 = 200_000;
+        let mut found = FoundPlaces::new(PLACES, PLACES.div_ceil(ENTRIES_PER_PAGE as u32), 1 << 40);
+        found.insert_extent(0, FoundPage { sequence: 1, stamp: 1 << 40, is_settled: true, is_recent: false });
+        let version = |place: Place| mix(place.into()) >> 30;
+        for place in 0..PLACES {
+            let entry =
+                TableEntry { state: EntryState::Clean, block: place.into(), version: version(place), crc: 1 };
+            found.read(place, entry);
+        }
+        let ((contents, _), order, _) = found.into_contents(1 << 40);
+        let parts: Vec<&[Place]> =
+            order.chunk_by(|&one, &next| contents.get(one).age == contents.get(next).age).collect();
+        assert!((126..=130).contains(&parts.len()), "{}", parts.len());
+        let mut latest = 0;
+        for part in parts {
+            assert!(part.is_sorted() && part.len() < 2 * PLACES as usize / 128, "{}", part.len());
+            assert!(part.iter().all(|&place| version(place) >= latest));
+            latest = part.iter().map(|&place| version(place)).max().expect("a part has places");
+        }
+        assert_eq!(order.iter().collect::<HashSet<_>>().len(), PLACES as usize);
     }
 
     #[test]
@@ -448,13 +477,19 @@ mod tests {
         };
         let mut found = found(&[at(0, 5), at(SLOTS + 1, 3), at(2 * SLOTS + 2, 4)]);
         found.set(2 * SLOTS + 3, at(0, 9).1);
-        assert_eq!(found.by_version(), [SLOTS + 1, 2 * SLOTS + 2, 0, 2 * SLOTS + 3]);
+        let by_version = |found: &FoundPlaces| {
+            let mut held: Vec<(u64, Place)> =
+                found.occupied().map(|(place, entry)| (entry.version, place)).collect();
+            held.sort_unstable();
+            held.into_iter().map(|(_, place)| place).collect::<Vec<_>>()
+        };
+        assert_eq!(by_version(&found), [SLOTS + 1, 2 * SLOTS + 2, 0, 2 * SLOTS + 3]);
         found.remove_extent(1);
-        assert_eq!(found.by_version(), [SLOTS + 2, 0, SLOTS + 3]);
+        assert_eq!(by_version(&found), [SLOTS + 2, 0, SLOTS + 3]);
         assert_eq!((found.in_tables(SLOTS + 3), found.unsettled()), (TableEntry::default(), vec![2]));
         found.insert_extent(0, FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false });
         assert_eq!(
-            (found.by_version(), found.unsettled()),
+            (by_version(&found), found.unsettled()),
             (vec![2 * SLOTS + 2, SLOTS, 2 * SLOTS + 3], vec![4])
         );
         let (_, order, sequences) = found.into_contents(10);

@@ -185,6 +185,12 @@ impl Places {
         self.held(place).state == EntryState::Dirty
     }
 
+    /// The blocks that are newer than the backing disk, in ascending order of their places.
+    pub fn dirty_blocks(&self) -> impl Iterator<Item = BlockNo> {
+        let dirty = self.contents.occupied().filter(|(_, content)| content.held.state == EntryState::Dirty);
+        dirty.map(|(_, content)| content.held.block)
+    }
+
     /// The version at which it is durable that a place holds what it does; no later than the durable one where it is.
     pub fn recorded_at(&self, place: Place) -> u64 {
         self.young.get(place).unwrap_or(self.durable_version)

@@ -52,7 +52,7 @@ use crate::reissue::Reissues;
 use crate::requests::{Durability, Requests};
 use crate::scrub::Scrub;
 use crate::space::SpaceClient;
-use crate::switch::{Holder, Switch, build_front};
+use crate::switch::{Switch, build_front};
 use crate::written::Written;
 
 /// One volume's cache. See the crate's documentation for the driver's loop.
@@ -136,28 +136,23 @@ impl Engine {
             gauges: Gauges::default(),
             config,
         };
-        engine.take_over(recovered);
+        engine.take_over(&recovered);
         engine.run();
         engine
     }
 
     /// Gives the scheme what was found on the SSD, least recent first.
-    fn take_over(&mut self, recovered: Vec<Place>) {
+    fn take_over(&mut self, recovered: &[Place]) {
         let Some(store) = self.levels.store() else { return };
-        let places = store.places();
-        let blocks: Vec<_> =
-            recovered.into_iter().map(|place| Holder::settled(place, &places.held(place))).collect();
-        for &(block, holder) in &blocks {
-            if let Holder::Settled { dirty: true, .. } = holder {
-                let start = self.config.block.start_of(block);
-                self.written.set(&(start..start + self.config.block.bytes()));
-                // What the disk is behind at a start is one group.
-                if let Some(ordered) = &mut self.ordered {
-                    ordered.found(block);
-                }
+        for block in store.places().dirty_blocks() {
+            let start = self.config.block.start_of(block);
+            self.written.set(&(start..start + self.config.block.bytes()));
+            // What the disk is behind at a start is one group.
+            if let Some(ordered) = &mut self.ordered {
+                ordered.found(block);
             }
         }
-        self.hand_over(blocks);
+        self.hand_over(recovered, &[]);
     }
 
     /// What it was made for, and what was changed since.

@@ -8,6 +8,7 @@
 
 use lode_policy::{Quota, Settings, Slot};
 use lode_types::{BlockNo, Level};
+use smallvec::SmallVec;
 
 use super::Engine;
 use crate::flight::{BlockOp, Place, SsdCopy};
@@ -80,8 +81,9 @@ impl Engine {
         }
         self.renew_reissues();
         self.empty_fast_levels();
-        let blocks = self.blocks_on_ssd();
-        self.hand_over(blocks);
+        let settled = self.levels.take_places();
+        let in_flight = self.take_blocks_in_flight();
+        self.hand_over(&settled, &in_flight);
         self.forget_slots();
         self.gauges.scheme_switches += 1;
     }
@@ -117,20 +119,40 @@ impl Engine {
         }
     }
 
-    /// Gives the scheme what is on the SSD, least recent first. What it has no room for is given up, a dirty block by way of the
-    /// backing disk.
-    pub(super) fn hand_over(&mut self, blocks: Vec<(BlockNo, Holder)>) {
+    /// Gives the scheme what is on the SSD: what is settled there, least recent first, then what is in flight. What it has no room for is
+    /// given up, a dirty block by way of the backing disk.
+    pub(super) fn hand_over(&mut self, settled: &[Place], in_flight: &[(BlockNo, Holder)]) {
         let capacity = self.front.quota().ssd_blocks as usize;
-        let excess = blocks.len().saturating_sub(capacity);
-        self.front.expect(blocks.len() - excess);
-        let (given_up, taken_over) = blocks.split_at(excess);
-        given_up.iter().for_each(|&(block, holder)| self.hand_over_one(block, holder, None));
-        for some in taken_over.chunks(PREFETCHED) {
-            self.front.prefetch(some.iter().map(|&(block, _)| block));
-            for &(block, holder) in some {
-                let slot = self.front.restore(block, holder.is_dirty());
-                self.hand_over_one(block, holder, slot);
-            }
+        let count = settled.len() + in_flight.len();
+        let excess = count.saturating_sub(capacity);
+        self.front.expect(count - excess);
+        let (settled_out, settled) = settled.split_at(excess.min(settled.len()));
+        let (in_flight_out, in_flight) = in_flight.split_at(excess - settled_out.len());
+        for some in settled_out.chunks(PREFETCHED) {
+            let given_up = self.holders(some);
+            given_up.into_iter().for_each(|(block, holder)| self.hand_over_one(block, holder, None));
+        }
+        in_flight_out.iter().for_each(|&(block, holder)| self.hand_over_one(block, holder, None));
+        for some in settled.chunks(PREFETCHED) {
+            let taken_over = self.holders(some);
+            self.restore(&taken_over);
+        }
+        in_flight.chunks(PREFETCHED).for_each(|some| self.restore(some));
+    }
+
+    /// What these places hold, and them as its holders. Few at a time: a list of all would take more memory than all that is known of the
+    /// places.
+    fn holders(&self, places: &[Place]) -> SmallVec<[(BlockNo, Holder); PREFETCHED]> {
+        let store = self.levels.store().expect("who has places has a store");
+        places.iter().map(|&place| Holder::settled(place, &store.places().held(place))).collect()
+    }
+
+    /// The scheme takes over these blocks.
+    fn restore(&mut self, blocks: &[(BlockNo, Holder)]) {
+        self.front.prefetch(blocks.iter().map(|&(block, _)| block));
+        for &(block, holder) in blocks {
+            let slot = self.front.restore(block, holder.is_dirty());
+            self.hand_over_one(block, holder, slot);
         }
     }
 
@@ -158,14 +180,11 @@ impl Engine {
         self.push_op(block, BlockOp::Evict(Level::Ssd));
     }
 
-    /// Blocks that have a slot on the SSD, which they lose, least recent first. Those in flight are the most recent ones, in an
-    /// order that is the same in every run.
-    fn blocks_on_ssd(&mut self) -> Vec<(BlockNo, Holder)> {
-        let settled = self.levels.take_places();
+    /// Blocks in flight that have a slot on the SSD, which they lose, in an order that is the same in every run.
+    fn take_blocks_in_flight(&mut self) -> Vec<(BlockNo, Holder)> {
         let Some(store) = self.levels.store() else { return Vec::new() };
         let places = store.places();
-        let mut blocks = Vec::with_capacity(settled.len() + self.flights.len());
-        blocks.extend(settled.into_iter().map(|place| Holder::settled(place, &places.held(place))));
+        let mut blocks = Vec::new();
         for (block, flight) in self.flights.all_with_blocks_mut() {
             if flight.take_slot(Level::Ssd).is_some() {
                 let is_dirty = flight.copy().place().is_some_and(|place| places.is_dirty(place));

@@ -78,7 +78,7 @@ impl Model {
         let mut contents = Contents::new(SLOTS, BLOCKS);
         (0..EXTENTS as usize).for_each(|extent| contents.insert_extent(extent));
         let places = SLOTS * EXTENTS;
-        let ages = Ages::new(places, &[], |_| 0, 0);
+        let ages = Ages::new(places, &[], 0);
         let shape = (SLOTS, PAGES);
         Model {
             places: Places::new(VolumeTag(1), (contents, ages), 0, shape, vec![3, 7], places.into()),
