@@ -68,7 +68,7 @@ struct Raw {
     reserved: [u8; 16],
 }
 
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct RawEntry {
     block: U64,
@@ -154,7 +154,7 @@ pub struct TableView<'a> {
     pub sequence: u64,
     /// As in [`TablePage`].
     pub stamp: u64,
-    entries: &'a [u8],
+    entries: &'a [RawEntry],
     is_empty: bool,
 }
 
@@ -177,13 +177,11 @@ impl<'a> TableView<'a> {
         }
         let entries = &bytes[BODY..BODY + ENTRIES_PER_PAGE * size_of::<RawEntry>()];
         let is_empty = entries == &NOTHING[..];
-        let (sequence, stamp) = (raw.sequence.get(), raw.stamp.get());
-        let view = TableView { sequence, stamp, entries, is_empty };
-        let is_known = |at| state(view.raw(at).state.get()).is_some();
-        if !is_empty && !(0..ENTRIES_PER_PAGE).all(is_known) {
+        let entries = <[RawEntry]>::ref_from_bytes(entries).expect("the slice is as long as so many entries");
+        if !is_empty && entries.iter().any(|entry| state(entry.state.get()).is_none()) {
             return Err(wrong("state"));
         }
-        Ok(view)
+        Ok(TableView { sequence: raw.sequence.get(), stamp: raw.stamp.get(), entries, is_empty })
     }
 
     /// Whether all places are free, and nothing else is said of them.
@@ -191,14 +189,19 @@ impl<'a> TableView<'a> {
         self.is_empty
     }
 
-    fn raw(&self, at: usize) -> RawEntry {
-        let bytes = &self.entries[at * size_of::<RawEntry>()..][..size_of::<RawEntry>()];
-        RawEntry::read_from_bytes(bytes).expect("the slice is as long as an entry")
+    /// Whether another page has the very same entries. Where it has not they may still mean the same.
+    pub fn has_entries_of(&self, other: &TableView<'_>) -> bool {
+        self.entries.as_bytes() == other.entries.as_bytes()
+    }
+
+    /// The latest version that it speaks of.
+    pub fn latest_version(&self) -> u64 {
+        self.entries.iter().fold(0, |latest, entry| latest.max(entry.version.get()))
     }
 
     /// One of the [`ENTRIES_PER_PAGE`] places.
     pub fn entry(&self, at: usize) -> TableEntry {
-        let raw = self.raw(at);
+        let raw = &self.entries[at];
         let state = state(raw.state.get()).expect("states were looked at");
         TableEntry { state, block: raw.block.get(), version: raw.version.get(), crc: raw.crc.get() }
     }

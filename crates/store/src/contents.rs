@@ -137,31 +137,38 @@ impl Contents {
     /// Where the block is beyond the volume's end.
     #[inline]
     pub(crate) fn set(&mut self, place: Place, content: Content) {
+        self.set_in(self.split(place), content);
+    }
+
+    /// As [`Contents::set`], of a place by its extent and its number there.
+    #[inline]
+    pub(crate) fn set_in(&mut self, (ordinal, within): (u32, u32), content: Content) {
         let Content { held: HeldBlock { state, block, crc }, is_volatile, age } = content;
         let state = match (state, is_volatile) {
-            (EntryState::Free, _) => return self.clear(place),
+            (EntryState::Free, _) => return self.clear(ordinal, within),
             (EntryState::Clean, false) => 1,
             (EntryState::Dirty, _) => 2,
             (EntryState::Clean, true) => 3,
         };
         assert!(block <= self.mask >> (STATE_BITS + AGE_BITS), "block {block} is beyond the volume's end");
         let packed = (block << (STATE_BITS + AGE_BITS)) | (u64::from(age) << STATE_BITS) | state;
-        let bytes = self.record_mut(place);
+        let bytes = self.record_mut(ordinal, within);
         bytes[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
         let packed_bytes = bytes.len() - CRC_BYTES;
         bytes[CRC_BYTES..].copy_from_slice(&packed.to_le_bytes()[..packed_bytes]);
     }
 
-    fn clear(&mut self, place: Place) {
-        let (ordinal, at) = self.locate(place);
-        if let Some(bytes) = self.extents[ordinal].get_mut(at..at + self.width) {
+    fn clear(&mut self, ordinal: u32, within: u32) {
+        let at = within as usize * self.width;
+        if let Some(bytes) = self.extents[ordinal as usize].get_mut(at..at + self.width) {
             bytes.fill(0);
         }
     }
 
-    fn record_mut(&mut self, place: Place) -> &mut [u8] {
-        let (ordinal, at) = self.locate(place);
-        let records = &mut self.extents[ordinal];
+    #[inline]
+    fn record_mut(&mut self, ordinal: u32, within: u32) -> &mut [u8] {
+        let at = within as usize * self.width;
+        let records = &mut self.extents[ordinal as usize];
         if records.is_empty() {
             let bytes = self.places_per_extent as usize * self.width + READ_BYTES - self.width;
             *records = vec![0; bytes].into_boxed_slice();

@@ -8,6 +8,7 @@ use std::ops::Range;
 use hashbrown::{HashMap, HashSet};
 use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
 use lode_types::{Counter, mix};
+use smallvec::SmallVec;
 
 use crate::ages::Ages;
 use crate::contents::{Content, Contents, HeldBlock};
@@ -139,35 +140,29 @@ impl FoundPlaces {
         self.dirty.count_down_by(u64::from(state == EntryState::Dirty));
     }
 
-    /// A place that holds nothing holds this from now on.
-    fn put(&mut self, place: Place, entry: TableEntry) {
+    /// A place of a page, by its extent and its number there, holds something from now on, and did not before.
+    #[inline]
+    fn fill(&mut self, page: usize, (ordinal, within): (u32, u32), entry: TableEntry) {
         let TableEntry { state, block, crc, version } = entry;
         let held = HeldBlock { state, block, crc };
-        self.contents.set(place, Content { held, ..Content::default() });
-        let (ordinal, within) = self.contents.split(place);
+        self.contents.set_in((ordinal, within), Content { held, ..Content::default() });
         let versions = &mut self.versions[ordinal as usize];
-        if versions.is_empty() && state != EntryState::Free {
+        if versions.is_empty() {
             *versions = vec![0; self.places_per_extent as usize].into_boxed_slice();
         }
-        if let Some(at) = versions.get_mut(within as usize) {
-            *at = version;
-        }
-        if state != EntryState::Free {
-            let latest = &mut self.latest
-                [(ordinal * self.pages_per_extent + within / ENTRIES_PER_PAGE as u32) as usize];
-            *latest = version.max(*latest);
-            self.used += 1;
-            self.dirty += u64::from(state == EntryState::Dirty);
-            self.end = self.end.max(block + 1);
-        }
+        versions[within as usize] = version;
+        self.latest[page] = version.max(self.latest[page]);
+        self.used += 1;
+        self.dirty += u64::from(state == EntryState::Dirty);
+        self.end = self.end.max(block + 1);
     }
 
-    /// The tables say that a place holds this.
-    pub(crate) fn read(&mut self, place: Place, entry: TableEntry) {
-        if entry.state != EntryState::Free {
-            self.discount(self.contents.get(place).held.state);
-            self.put(place, entry);
-        }
+    /// The tables say that the places of a page, of which nothing was known, hold these.
+    pub(crate) fn read_page(&mut self, page: usize, entries: impl Iterator<Item = TableEntry>) {
+        let places = self.places_of_page(page);
+        let (ordinal, first) = self.contents.split(places.start);
+        let with_any = (first..).zip(entries).filter(|(_, entry)| entry.state != EntryState::Free);
+        with_any.for_each(|(within, entry)| self.fill(page, (ordinal, within), entry));
     }
 
     /// A place holds something else than was thought, and than the tables say.
@@ -181,7 +176,10 @@ impl FoundPlaces {
         let page = self.page_of(place);
         self.pages[page].is_settled = false;
         self.discount(before.state);
-        self.put(place, entry);
+        match entry.state {
+            EntryState::Free => self.contents.set(place, Content::default()),
+            _ => self.fill(page, (ordinal, within), entry),
+        }
     }
 
     /// What the tables say of a place.
@@ -276,19 +274,29 @@ impl FoundPlaces {
     fn perhaps_twice(&self) -> Twice {
         /// Bits for each block: one of 32 blocks is taken for one that is there twice.
         const BITS_PER_BLOCK: u64 = 32;
+        const BLOCKS_AT_ONCE: usize = 64;
         let (used, end) = (self.used, self.end);
         let bits = (used * BITS_PER_BLOCK).next_power_of_two().max(64);
         let mut twice = Twice { bits, is_exact: end <= bits, found: HashSet::new() };
         let mut seen = vec![0u64; if twice.is_exact { end } else { bits }.div_ceil(64) as usize];
-        for (_, content) in self.contents.occupied() {
-            let bit = twice.bit(content.held.block);
-            let (word, mask) = (&mut seen[(bit / 64) as usize], 1 << (bit % 64));
-            if *word & mask != 0 {
-                twice.found.insert(bit);
+        let mut blocks = self.contents.occupied().map(|(_, content)| content.held.block);
+        loop {
+            // Some at a time are looked up before any is noted: to wait for many places in memory takes no longer than for one.
+            let some: SmallVec<[u64; BLOCKS_AT_ONCE]> =
+                blocks.by_ref().take(BLOCKS_AT_ONCE).map(|block| twice.bit(block)).collect();
+            let is_seen = |seen: &[u64], bit: u64| seen[(bit / 64) as usize] & (1 << (bit % 64)) != 0;
+            let before: SmallVec<[bool; BLOCKS_AT_ONCE]> =
+                some.iter().map(|&bit| is_seen(&seen, bit)).collect();
+            for (&bit, was_seen) in some.iter().zip(before) {
+                if was_seen || is_seen(&seen, bit) {
+                    twice.found.insert(bit);
+                }
+                seen[(bit / 64) as usize] |= 1 << (bit % 64);
             }
-            *word |= mask;
+            if some.len() < BLOCKS_AT_ONCE {
+                return twice;
+            }
         }
-        twice
     }
 
     /// With which versions the eras of what was found begin. Where much was found, some of it stands for the rest.
@@ -373,7 +381,11 @@ mod tests {
         let page = |stamp| FoundPage { sequence: 1, stamp, is_settled: true, is_recent: false };
         (0..3).for_each(|ordinal| found.insert_extent(ordinal, page(100)));
         *found.page_mut(2) = page(30);
-        entries.iter().for_each(|&(place, entry)| found.read(place, entry));
+        let entries: HashMap<Place, TableEntry> = entries.iter().copied().collect();
+        for page in 0..6 {
+            let of_place = |place| entries.get(&place).copied().unwrap_or_default();
+            found.read_page(page, found.places_of_page(page).map(of_place));
+        }
         found
     }
 
@@ -452,10 +464,14 @@ mod tests {
         let mut found = FoundPlaces::new(PLACES, PLACES.div_ceil(ENTRIES_PER_PAGE as u32), 1 << 40);
         found.insert_extent(0, FoundPage { sequence: 1, stamp: 1 << 40, is_settled: true, is_recent: false });
         let version = |place: Place| mix(place.into()) >> 30;
-        for place in 0..PLACES {
-            let entry =
-                TableEntry { state: EntryState::Clean, block: place.into(), version: version(place), crc: 1 };
-            found.read(place, entry);
+        for page in 0..PLACES.div_ceil(ENTRIES_PER_PAGE as u32) as usize {
+            let entry = |place: Place| TableEntry {
+                state: EntryState::Clean,
+                block: place.into(),
+                version: version(place),
+                crc: 1,
+            };
+            found.read_page(page, found.places_of_page(page).map(entry));
         }
         let ((contents, _), order, _) = found.into_contents(1 << 40);
         let parts: Vec<&[Place]> =

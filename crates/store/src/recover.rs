@@ -236,14 +236,13 @@ fn take_page(
     let is_settled = matches!(copies, (Some(one), Some(other)) if say_the_same(&one, &other));
     let mut latest = newest.stamp;
     if !newest.is_empty() {
-        for (place, at) in tables.places_of_page(number).zip(0..ENTRIES_PER_PAGE) {
-            let entry = newest.entry(at);
-            if entry.state != EntryState::Free && entry.block >= source.blocks {
-                return Err(impossible());
-            }
-            latest = latest.max(entry.version);
-            tables.read(place, entry);
+        let of_page = 0..tables.places_of_page(number).len();
+        let is_beyond = |entry: TableEntry| entry.state != EntryState::Free && entry.block >= source.blocks;
+        if of_page.clone().any(|at| is_beyond(newest.entry(at))) {
+            return Err(impossible());
         }
+        latest = latest.max(newest.latest_version());
+        tables.read_page(number, of_page.map(|at| newest.entry(at)));
     }
     let TableView { sequence, stamp, .. } = newest;
     // A copy that cannot be read may be the newer one.
@@ -257,11 +256,14 @@ fn take_page(
 /// they may differ, because each copy was written at its own time ([`crate::places::Places::page_entries`]).
 fn say_the_same(one: &TableView<'_>, other: &TableView<'_>) -> bool {
     let stamp = one.stamp.min(other.stamp);
+    if one.has_entries_of(other) {
+        return one.latest_version() <= stamp;
+    }
     let is_same = |at| {
         let (a, b): (TableEntry, TableEntry) = (one.entry(at), other.entry(at));
         TableEntry { version: 0, ..a } == TableEntry { version: 0, ..b } && a.version.max(b.version) <= stamp
     };
-    (one.is_empty() && other.is_empty()) || (0..ENTRIES_PER_PAGE).all(is_same)
+    (0..ENTRIES_PER_PAGE).all(is_same)
 }
 
 /// The readable journal pages of this ring in order, up to the first that is missing after the last one
