@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use lode_reuse::prefetch::prefetch_within;
+use lode_types::prefetch::prefetch_within;
 use lode_types::{BlockNo, Buf, ByteList, Bytes, Counter, PAGE_BYTES, planted};
 use slab::Slab;
 

@@ -10,7 +10,7 @@
 //! random-access storage", IBM J. Res. Dev. 1(2), 1957.) It must not know what the records are.
 
 use crate::lanes::{LANES, matches};
-use crate::prefetch::prefetch_within;
+use lode_types::prefetch::prefetch_within;
 use std::hint::select_unpredictable;
 
 /// Odd, without a pattern in their bits: parts of the fractions of pi and of the golden ratio.

@@ -5,7 +5,7 @@
 //! numbers mean.
 
 use crate::lanes::{below, least};
-use crate::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 
 /// Entries of a group: one cache line.
 const FAN: usize = 16;

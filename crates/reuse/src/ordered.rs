@@ -8,7 +8,7 @@
 //!
 //! It must not know what the buckets hold besides their hash.
 
-use crate::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 
 /// Buckets of the smallest table that holds anything.
 const MIN_HOMES: usize = 16;

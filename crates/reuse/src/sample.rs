@@ -19,8 +19,8 @@
 //! It must not know what is done with the accesses.
 
 use crate::error::ReuseError;
-use crate::prefetch::prefetch_slice;
 use crate::profiler::Method;
+use lode_types::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Direction};
 
 /// Fewest blocks that a sample may be limited to, and fewest that are left when a rate is halved.

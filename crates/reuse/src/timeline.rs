@@ -12,7 +12,7 @@
 
 use crate::bits::{CHUNK, Chunk};
 use crate::partial_sums::PartialSums;
-use crate::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 
 /// The position of a block that was never accessed, or whose history is forgotten.
 pub const NEVER: u32 = 0x7fff_ffff;

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use hashbrown::{HashMap, HashSet};
 use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
+use lode_types::prefetch::prefetch_within;
 use lode_types::{Counter, mix};
 use smallvec::SmallVec;
 
@@ -274,29 +275,30 @@ impl FoundPlaces {
     fn perhaps_twice(&self) -> Twice {
         /// Bits for each block: one of 32 blocks is taken for one that is there twice.
         const BITS_PER_BLOCK: u64 = 32;
-        const BLOCKS_AT_ONCE: usize = 64;
+        /// Bits that are fetched at once: they lie far apart.
+        const BITS_AT_ONCE: usize = 64;
         let (used, end) = (self.used, self.end);
         let bits = (used * BITS_PER_BLOCK).next_power_of_two().max(64);
-        let mut twice = Twice { bits, is_exact: end <= bits, found: HashSet::new() };
+        let twice = Twice { bits, is_exact: end <= bits, found: HashSet::new() };
         let mut seen = vec![0u64; if twice.is_exact { end } else { bits }.div_ceil(64) as usize];
-        let mut blocks = self.contents.occupied().map(|(_, content)| content.held.block);
+        let mut bits = self.contents.occupied().map(|(_, content)| twice.bit(content.held.block));
+        let mut found = HashSet::new();
         loop {
-            // Some at a time are looked up before any is noted: to wait for many places in memory takes no longer than for one.
-            let some: SmallVec<[u64; BLOCKS_AT_ONCE]> =
-                blocks.by_ref().take(BLOCKS_AT_ONCE).map(|block| twice.bit(block)).collect();
-            let is_seen = |seen: &[u64], bit: u64| seen[(bit / 64) as usize] & (1 << (bit % 64)) != 0;
-            let before: SmallVec<[bool; BLOCKS_AT_ONCE]> =
-                some.iter().map(|&bit| is_seen(&seen, bit)).collect();
-            for (&bit, was_seen) in some.iter().zip(before) {
-                if was_seen || is_seen(&seen, bit) {
-                    twice.found.insert(bit);
+            let some: SmallVec<[u64; BITS_AT_ONCE]> = bits.by_ref().take(BITS_AT_ONCE).collect();
+            some.iter().for_each(|bit| prefetch_within(&seen, (bit / 64) as usize));
+            for &bit in &some {
+                let (word, mask) = (&mut seen[(bit / 64) as usize], 1 << (bit % 64));
+                if *word & mask != 0 {
+                    found.insert(bit);
                 }
-                seen[(bit / 64) as usize] |= 1 << (bit % 64);
+                *word |= mask;
             }
-            if some.len() < BLOCKS_AT_ONCE {
-                return twice;
+            if some.len() < BITS_AT_ONCE {
+                break;
             }
         }
+        drop(bits);
+        Twice { found, ..twice }
     }
 
     /// With which versions the eras of what was found begin. Where much was found, some of it stands for the rest.

@@ -175,6 +175,11 @@ impl Places {
         self.contents.get(place).held
     }
 
+    /// Fetches what these places hold, for whoever will soon ask.
+    pub fn prefetch(&self, places: &[Place]) {
+        self.contents.prefetch(places);
+    }
+
     /// Whether the journal does not know what a place holds, because the backing disk may still lose it.
     pub fn is_volatile(&self, place: Place) -> bool {
         self.contents.get(place).is_volatile

@@ -1,9 +1,9 @@
 //! Words that every crate shares: operations, requests, block accesses, levels, units, buffers and errors of device commands,
-//! and the seeded generator.
+//! the seeded generator, and the prefetch of cache lines.
 //!
 //! This crate owns vocabulary and nothing else. It must not know any policy, format, device or clock.
 
-// Only `pool` needs any.
+// Only `pool` and `prefetch` need any.
 #![deny(unsafe_code)]
 
 mod access;
@@ -14,6 +14,8 @@ mod origin;
 mod planted;
 #[allow(unsafe_code)]
 mod pool;
+#[allow(unsafe_code)]
+pub mod prefetch;
 mod request;
 mod rng;
 mod size;

@@ -143,8 +143,9 @@ impl Engine {
     /// What these places hold, and them as its holders. Few at a time: a list of all would take more memory than all that is known of the
     /// places.
     fn holders(&self, places: &[Place]) -> SmallVec<[(BlockNo, Holder); PREFETCHED]> {
-        let store = self.levels.store().expect("who has places has a store");
-        places.iter().map(|&place| Holder::settled(place, &store.places().held(place))).collect()
+        let held = self.levels.store().expect("who has places has a store").places();
+        held.prefetch(places);
+        places.iter().map(|&place| Holder::settled(place, &held.held(place))).collect()
     }
 
     /// The scheme takes over these blocks.

@@ -314,7 +314,7 @@ impl<T: Value> SetLists<T> {
     /// Brings a slot's links nearer to the processor.
     #[inline]
     pub(crate) fn prefetch(&self, slot: Slot) {
-        lode_reuse::prefetch::prefetch_slice(&self.nodes, slot as usize);
+        lode_types::prefetch::prefetch_slice(&self.nodes, slot as usize);
     }
 
     /// The slot that gives way when a block enters `set`: the oldest, or some number that is no slot.

@@ -5,7 +5,7 @@
 //! comes back, keeps its record, so that the index is not touched. It must not know which queue means what.
 
 use lode_reuse::index::BlockIndex;
-use lode_reuse::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};

@@ -7,7 +7,7 @@
 use std::collections::BinaryHeap;
 
 use lode_reuse::BlockIndex;
-use lode_reuse::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};

@@ -4,8 +4,8 @@
 //!
 //! It must not know what reads and writes ask for; see [`ssd_level`].
 
-use lode_reuse::prefetch::prefetch_slice;
 use lode_types::BlockNo;
+use lode_types::prefetch::prefetch_slice;
 
 use crate::effect::Sink;
 use crate::parts::growth;

@@ -3,7 +3,7 @@
 //! It must not know what blocks are worth.
 
 use lode_reuse::index::BlockIndex;
-use lode_reuse::prefetch::{prefetch_ref, prefetch_slice};
+use lode_types::prefetch::{prefetch_ref, prefetch_slice};
 use lode_types::{BlockNo, Level};
 
 use crate::effect::Slot;

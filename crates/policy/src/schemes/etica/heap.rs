@@ -2,7 +2,7 @@
 //! memory half as often as in a binary one (d-heaps: Johnson, "Priority queues with update and finding minimum spanning
 //! trees", Inf. Process. Lett. 4(3), 1975). It must not know what a score is made of.
 
-use lode_reuse::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 
 use super::records::Standing;
 

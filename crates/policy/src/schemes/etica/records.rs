@@ -6,9 +6,9 @@
 use std::hint::select_unpredictable;
 use std::ops::{Index, IndexMut};
 
-use lode_reuse::prefetch_slice;
 use lode_reuse::timeline::NEVER;
 use lode_types::BlockNo;
+use lode_types::prefetch::prefetch_slice;
 
 use crate::effect::Slot;
 

@@ -1,7 +1,7 @@
 //! A second linkage over the records of [`Queues`](crate::parts::queues::Queues), for algorithms where a block stands in two
 //! orders at once. It must not know what the records are, nor which of them are linked: its user does.
 
-use lode_reuse::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 
 use crate::parts::growth;
 use crate::parts::ssd_level::Id;

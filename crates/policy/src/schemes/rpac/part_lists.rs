@@ -6,7 +6,7 @@
 //! and what the hash of its list is.
 
 use lode_reuse::index::BlockIndex;
-use lode_reuse::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 
 use crate::effect::Slot;
 use crate::parts::growth;

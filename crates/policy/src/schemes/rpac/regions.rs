@@ -5,8 +5,8 @@
 //! know sets nor slots.
 
 use lode_reuse::index::BlockIndex;
-use lode_reuse::prefetch::prefetch_slice;
 use lode_types::BlockNo;
+use lode_types::prefetch::prefetch_slice;
 
 use super::divisor::Divisor;
 use super::expiries::Expiries;

@@ -6,7 +6,7 @@
 use std::ops::{Index, IndexMut};
 
 use lode_reuse::index::BlockIndex;
-use lode_reuse::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::Slot;

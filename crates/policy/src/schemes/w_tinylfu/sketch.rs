@@ -5,7 +5,7 @@
 //! All counters of a block stand in one cache line (lines chosen by the first hash: Putze, Sanders and Singler, "Cache-,
 //! Hash- and Space-Efficient Bloom Filters", 2007). It must not know what is cached.
 
-use lode_reuse::prefetch::prefetch_slice;
+use lode_types::prefetch::prefetch_slice;
 
 /// Counters that a block has, one in each row of its line.
 const ROWS: u32 = 4;
