@@ -225,21 +225,21 @@ impl Directory {
         if self.volumes.len() > Self::MAX_VOLUMES {
             return Err(wrong("volumes"));
         }
-        let mut bytes = Vec::with_capacity(Self::COPY_BYTES);
-        for number in 0..DIRECTORY_PAGES {
-            let mut page = page::start_page(&Raw {
+        let mut bytes = vec![0; Self::COPY_BYTES];
+        for (number, page) in bytes.as_chunks_mut().0.iter_mut().enumerate() {
+            let header = Raw {
                 head: Head::new(MAGIC, cache),
                 generation: U64::new(self.generation),
                 page: U32::new(number as u32),
                 extents: U32::new(self.owners.len() as u32),
-            });
+            };
+            page::begin(page, &header);
             if number < VOLUME_PAGES {
-                self.encode_volumes(number, &mut page)?;
+                self.encode_volumes(number, page)?;
             } else {
-                self.encode_owners(number - VOLUME_PAGES, &mut page);
+                self.encode_owners(number - VOLUME_PAGES, page);
             }
-            page::seal(&mut page);
-            bytes.extend_from_slice(&page[..]);
+            page::seal(page);
         }
         Ok(bytes)
     }
@@ -309,25 +309,21 @@ impl Directory {
                 return Err(wrong("generation"));
             }
             if number < VOLUME_PAGES {
-                directory.decode_volumes(page)?;
+                directory.decode_volumes(number, page)?;
             } else {
                 directory.decode_owners(number - VOLUME_PAGES, page);
             }
         }
-        let mut directory = directory.ok_or(wrong("pages"))?;
+        let directory = directory.ok_or(wrong("pages"))?;
         directory.check()?;
-        while directory.volumes.last().is_some_and(Option::is_none) {
-            directory.volumes.pop();
-        }
         Ok(directory)
     }
 
-    fn decode_volumes(&mut self, page: &[u8]) -> Result<(), FormatError> {
+    fn decode_volumes(&mut self, number: usize, page: &[u8]) -> Result<(), FormatError> {
         for place in 0..VOLUMES_PER_PAGE {
             let at = BODY + place * size_of::<RawVolume>();
             let (raw, _) = RawVolume::read_from_prefix(&page[at..]).map_err(|_| wrong("volume"))?;
             if raw.used.get() == 0 {
-                self.volumes.push(None);
                 continue;
             }
             let at = STARTS + place * size_of::<RawStart>();
@@ -341,6 +337,8 @@ impl Directory {
             let name_bytes = raw.name_bytes.get() & !LONGER_RING;
             let name = raw.name.get(..name_bytes.into()).ok_or(wrong("name"))?;
             let name = std::str::from_utf8(name).map_err(|_| wrong("name"))?;
+            // Numbers that nobody has are there only where others follow.
+            self.volumes.resize(number * VOLUMES_PER_PAGE + place, None);
             self.volumes.push(Some(Volume {
                 name: name.to_owned(),
                 tag: VolumeTag(raw.tag.get()),
@@ -374,10 +372,13 @@ impl Directory {
 
     /// The newer valid one of two copies; the error of the first when neither is valid.
     pub fn newest(cache: CacheId, copies: [&[u8]; 2]) -> Result<Directory, FormatError> {
-        match copies.map(|bytes| Directory::decode(cache, bytes)) {
-            [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
-            [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
-            [Err(error), Err(_)] => Err(error),
+        // What a copy claims is true if it is whole, so that the other one is only needed where it is not.
+        let claim = |bytes: &[u8]| Raw::read_from_prefix(bytes).map_or(0, |(raw, _)| raw.generation.get());
+        let [one, other] = copies;
+        let decode = |bytes| Directory::decode(cache, bytes);
+        match claim(other) > claim(one) {
+            true => decode(other).or_else(|_| decode(one)),
+            false => decode(one).or_else(|error| decode(other).map_err(|_| error)),
         }
     }
 }

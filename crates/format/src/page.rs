@@ -71,11 +71,16 @@ impl Head {
 
 const CRC_OFFSET: usize = 8;
 
-/// Puts a header struct at the front of a zeroed page.
+/// A page with a header struct at its front.
 pub(crate) fn start_page<T: IntoBytes + Immutable>(header: &T) -> Box<[u8; PAGE_BYTES]> {
     let mut page = Box::new([0; PAGE_BYTES]);
-    page[..size_of::<T>()].copy_from_slice(header.as_bytes());
+    begin(&mut page, header);
     page
+}
+
+/// Puts a header struct at the front of a zeroed page.
+pub(crate) fn begin<T: IntoBytes + Immutable>(page: &mut [u8; PAGE_BYTES], header: &T) {
+    page[..size_of::<T>()].copy_from_slice(header.as_bytes());
 }
 
 /// Writes the page's checksum, as the last step of making it.

@@ -5,6 +5,8 @@
 
 use std::collections::HashMap;
 
+use smallvec::{SmallVec, smallvec};
+
 /// Bytes of a sector.
 pub const SECTOR: usize = 512;
 
@@ -83,7 +85,7 @@ impl Expected {
 #[derive(Debug)]
 pub struct Model {
     /// What each may hold, oldest first; nothing of one that was never written.
-    sectors: Vec<Vec<Version>>,
+    sectors: Vec<SmallVec<[Version; 2]>>,
     /// Those that may hold one of several contents, in no order, and some that were settled lately.
     open: Vec<usize>,
     writes: HashMap<WriteId, std::ops::Range<usize>>,
@@ -95,7 +97,7 @@ impl Model {
     /// A volume of zeroes. No two volumes, told apart by their number, ever have a content in common.
     pub fn new(volume_bytes: u64, volume: u32) -> Model {
         Model {
-            sectors: vec![Vec::new(); volume_bytes as usize / SECTOR],
+            sectors: vec![SmallVec::new(); volume_bytes as usize / SECTOR],
             open: Vec::new(),
             writes: HashMap::new(),
             next: (volume << BITS_IN_VOLUME) + 1,
@@ -323,7 +325,7 @@ impl Model {
     /// Every cache SSD is lost: a sector holds what the backing disk has.
     pub(crate) fn replace(&mut self, sector: usize, bytes: &[u8]) {
         let (write, change) = Model::named(bytes);
-        self.sectors[sector] = vec![Version { write, change, acknowledged: 0 }];
+        self.sectors[sector] = smallvec![Version { write, change, acknowledged: 0 }];
     }
 
     /// Number of sectors.
