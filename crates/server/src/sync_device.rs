@@ -42,9 +42,9 @@ fn stripe_bytes(bytes: usize) -> usize {
 }
 
 /// Does all of this, at once as far as there are threads for it, and gives an error if there was one.
-fn at_once<P>(parts: impl Iterator<Item = P>) -> Result<(), MediaError>
+fn at_once<P, E: Send>(parts: impl Iterator<Item = P>) -> Result<(), E>
 where
-    P: FnOnce() -> Result<(), MediaError> + Send,
+    P: FnOnce() -> Result<(), E> + Send,
 {
     let parts: Vec<P> = parts.collect();
     let helpers = parts.len().saturating_sub(1);
@@ -76,6 +76,21 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
         let (this, stripe) = (&*self, stripe_bytes(buf.len()));
         let offsets = (offset_bytes..).step_by(stripe);
         at_once(offsets.zip(buf.chunks_mut(stripe)).map(|(at, part)| move || this.read_pieces(at, part)))
+    }
+
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+        let this = &*self;
+        let read =
+            |(at, buf): &mut (u64, &mut [u8])| this.read_pieces(*at, buf).map_err(|error| (*at, error));
+        let shares = parts.chunks_mut(parts.len().div_ceil(THREADS).max(1));
+        at_once(shares.map(|share| move || share.iter_mut().try_for_each(read)))
+    }
+
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        let this = &*self;
+        let write = |(at, bytes): &(u64, &[u8])| this.write_pieces(*at, bytes).map_err(|error| (*at, error));
+        let shares = parts.chunks(parts.len().div_ceil(THREADS).max(1));
+        at_once(shares.map(|share| move || share.iter().try_for_each(write)))
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
@@ -119,6 +134,21 @@ mod tests {
             device.read(at as u64 - 4096, &mut read).expect("it has it");
             assert_eq!(read, plain[at - 4096..at + length + 4096]);
         }
+        // Several at once, in any order.
+        let [mut one, mut other, mut third] = [vec![0; 8192], vec![0; 2 * PIECE_BYTES], vec![0; 4096]];
+        device
+            .write_at_once(&[(1 << 20, &[7; 4096]), (0, &[8; 8192]), (5 << 20, &[9; 4096])])
+            .expect("it takes them");
+        plain[1 << 20..(1 << 20) + 4096].fill(7);
+        plain[..8192].fill(8);
+        plain[5 << 20..(5 << 20) + 4096].fill(9);
+        device
+            .read_pages_at_once(&mut [(5 << 20, &mut one), (0, &mut other), (1 << 20, &mut third)])
+            .expect("it has them");
+        assert!(one == plain[5 << 20..][..8192] && other == plain[..2 * PIECE_BYTES] && third == [7; 4096]);
+        let beyond = (size_bytes as u64, &mut vec![0; 4096][..]);
+        let failed = device.read_pages_at_once(&mut [(0, &mut one), beyond]);
+        assert_eq!(failed, Err((size_bytes as u64, MediaError::Io)), "one of them does not exist");
         let mut beyond = vec![0; 4 << 20];
         assert_eq!(device.read(4 << 20, &mut beyond), Err(MediaError::Io), "a part of it does not exist");
     }

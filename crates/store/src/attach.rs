@@ -7,7 +7,7 @@ use lode_format::{
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, flush, read_pages, read_with_tries, write};
+use crate::device::{SyncDevice, at_once, flush, read_with_tries, write};
 use crate::dropped::DroppedPlaces;
 use crate::empty_tables::empty_tables;
 use crate::error::StoreError;
@@ -20,6 +20,7 @@ use crate::recover::Recovered;
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
+use crate::table_runs::{TableRun, read_runs};
 use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
@@ -197,25 +198,18 @@ impl Store {
         if self.view.is_durable || planted("tables-not-written-again") {
             return Ok(());
         }
-        let layout = &self.view.layout;
-        let mut bytes = vec![0; TABLES_AT_ONCE.min(layout.extent.table_pages as usize) * 2 * PAGE_BYTES];
-        for (ordinal, &extent) in space.extents.written.iter().enumerate() {
-            for first in (0..layout.extent.table_pages).step_by(TABLES_AT_ONCE) {
-                let end = layout.extent.table_pages.min(first + TABLES_AT_ONCE as u32);
-                let recent = match device.has_copies() && !planted("old-tables-of-a-pair-left") {
-                    true => first..end,
-                    false => space.recovered.found.recent_pages(ordinal, first..end),
-                };
-                if recent.is_empty() {
-                    continue;
-                }
-                let bytes = &mut bytes[..recent.len() * 2 * PAGE_BYTES];
-                let at = layout.extent.table_page(recent.start, 0);
-                read_pages(device, layout.extent_start(extent) + at, bytes)?;
-                write(device, layout.extent_start(extent) + at, bytes)?;
-            }
-        }
-        Ok(())
+        let (layout, extents) = (&self.view.layout, &space.extents.written);
+        let is_all = device.has_copies() && !planted("old-tables-of-a-pair-left");
+        let all = (0..extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.extent.table_pages));
+        let recent = all.map(|TableRun { ordinal, pages }| {
+            let pages = if is_all { pages } else { space.recovered.found.recent_pages(ordinal, pages) };
+            TableRun { ordinal, pages }
+        });
+        let recent = recent.filter(|run| !run.pages.is_empty());
+        read_runs(device, layout, extents, recent, |device, read| {
+            let parts: Vec<(u64, &[u8])> = read.iter().map(|one| (one.offset_bytes, one.bytes)).collect();
+            at_once("write", device.write_at_once(&parts))
+        })
     }
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks

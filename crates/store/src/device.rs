@@ -27,6 +27,10 @@ pub trait SyncDevice {
     fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.read(offset_bytes, buf)
     }
+    /// As [`SyncDevice::read_pages`], of several places, which may be read at once. An error says where it was.
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+        parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))
+    }
     /// Which of the devices below has what is written here where one copy is enough for it.
     fn home(&self, _offset_bytes: u64) -> u16 {
         0
@@ -37,6 +41,10 @@ pub trait SyncDevice {
     }
     /// Writes `bytes` at `offset_bytes`.
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError>;
+    /// As [`SyncDevice::write`], to several places, which may be written at once and do not overlap. An error says where it was.
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        parts.iter().try_for_each(|(at, bytes)| self.write(*at, bytes).map_err(|error| (*at, error)))
+    }
     /// Makes everything written durable.
     fn flush(&mut self) -> Result<(), MediaError>;
 }
@@ -67,6 +75,10 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         (**self).read_pages(offset_bytes, buf)
     }
 
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+        (**self).read_pages_at_once(parts)
+    }
+
     fn home(&self, offset_bytes: u64) -> u16 {
         (**self).home(offset_bytes)
     }
@@ -77,6 +89,10 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         (**self).write(offset_bytes, bytes)
+    }
+
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        (**self).write_at_once(parts)
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
@@ -113,6 +129,11 @@ pub(crate) fn read_pages(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8
 
 pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
     device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
+}
+
+/// What came of several reads or writes at once.
+pub(crate) fn at_once(what: &str, result: Result<(), (u64, MediaError)>) -> Result<(), StoreError> {
+    result.map_err(|(offset, error)| StoreError::media(what, offset, error))
 }
 
 pub(crate) fn flush(device: &mut dyn SyncDevice) -> Result<(), StoreError> {

@@ -42,6 +42,7 @@ mod refusals;
 mod remove;
 mod spec;
 mod store;
+mod table_runs;
 mod view;
 mod volume;
 mod young;

@@ -19,6 +19,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::page_offset;
 use crate::spec::Distrust;
+use crate::table_runs::{PAIR_BYTES, ReadRun, TableRun, read_runs};
 use crate::volume::{local_place, place_offset};
 
 /// What can be done about metadata that is damaged.
@@ -28,7 +29,7 @@ const HOW_TO_GO_ON: &str =
 /// Highest version and page number that a cache can reach in its lifetime.
 const MOST: u64 = u64::MAX / 2;
 
-/// Bytes of metadata that are read at once.
+/// Bytes of the journal that are read at once.
 const READ_BYTES: usize = 4 << 20;
 
 /// What a volume's extents say.
@@ -187,25 +188,23 @@ fn read_tables(
     source: &RecoverySource<'_>,
 ) -> Result<(FoundPlaces, u64), StoreError> {
     let layout = &source.layout.extent;
-    let pair_bytes = 2 * PAGE_BYTES;
-    let at_once = (READ_BYTES / pair_bytes).min(layout.table_pages as usize);
     let mut tables = FoundPlaces::new(layout.places, layout.table_pages, source.blocks);
-    let (mut bytes, mut latest) = (vec![0; at_once * pair_bytes], 0);
-    for (ordinal, &extent) in source.extents.iter().enumerate() {
-        tables
-            .insert_extent(ordinal, FoundPage { sequence: 0, stamp: 0, is_settled: false, is_recent: true });
-        for first in (0..layout.table_pages).step_by(at_once) {
-            let pages = at_once.min((layout.table_pages - first) as usize);
-            let bytes = &mut bytes[..pages * pair_bytes];
-            read_pages(device, source.layout.extent_start(extent) + layout.table_page(first, 0), bytes)?;
-            for (page, pair) in (first..).zip(bytes.chunks_exact(pair_bytes)) {
+    let nothing = FoundPage { sequence: 0, stamp: 0, is_settled: false, is_recent: true };
+    (0..source.extents.len()).for_each(|ordinal| tables.insert_extent(ordinal, nothing));
+    let mut latest = 0;
+    let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
+    read_runs(device, &source.layout, source.extents, runs, |_, read| {
+        for ReadRun { run: TableRun { ordinal, pages }, bytes, .. } in read {
+            let extent = source.extents[ordinal];
+            for (page, pair) in pages.zip(bytes.chunks_exact(PAIR_BYTES)) {
                 let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
                 let (one, other) = pair.split_at(PAGE_BYTES);
                 let copies = (open(one), open(other));
                 latest = take_page(&mut tables, source, ordinal, page, copies)?.max(latest);
             }
         }
-    }
+        Ok(())
+    })?;
     Ok((tables, latest))
 }
 
@@ -274,14 +273,13 @@ fn read_journal(
     source: &RecoverySource<'_>,
 ) -> Result<(Vec<JournalPage>, u64), StoreError> {
     let layout = &source.layout.extent;
-    let pair_bytes = 2 * PAGE_BYTES;
-    let at_once = (READ_BYTES / pair_bytes).min(layout.journal_pairs as usize);
+    let at_once = (READ_BYTES / PAIR_BYTES).min(layout.journal_pairs as usize);
     let mut pages: HashMap<u64, JournalPage> = HashMap::new();
-    let mut bytes = vec![0; at_once * pair_bytes];
+    let mut bytes = vec![0; at_once * PAIR_BYTES];
     for ordinal in 0..source.extents.len() as u64 {
         for within in (0..layout.journal_pairs).step_by(at_once) {
             let count = at_once.min((layout.journal_pairs - within) as usize);
-            let bytes = &mut bytes[..count * pair_bytes];
+            let bytes = &mut bytes[..count * PAIR_BYTES];
             let first = ordinal * u64::from(layout.journal_pairs) + u64::from(within);
             read_pages(device, page_offset(&source.layout, source.extents, first, 0), bytes)?;
             for side in bytes.chunks_exact(PAGE_BYTES) {

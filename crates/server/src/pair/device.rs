@@ -118,6 +118,10 @@ impl SyncDevice for CacheDevice {
         either!(self, device => device.read_pages(offset_bytes, buf))
     }
 
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+        either!(self, device => device.read_pages_at_once(parts))
+    }
+
     fn home(&self, offset_bytes: u64) -> u16 {
         either!(self, device => device.home(offset_bytes))
     }
@@ -128,6 +132,10 @@ impl SyncDevice for CacheDevice {
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         either!(self, device => device.write(offset_bytes, bytes))
+    }
+
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        either!(self, device => device.write_at_once(parts))
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {

@@ -1,0 +1,81 @@
+//! Table pages as they are read and written again, many at a time: the tables of an extent are short, and a device that is asked for those
+//! of one after the other is slow. It must not know what pages say.
+
+use std::ops::Range;
+
+use lode_format::{DeviceLayout, PAGE_BYTES};
+
+use crate::device::{SyncDevice, at_once};
+use crate::error::StoreError;
+
+/// Bytes of a page with both its copies, which lie side by side.
+pub(crate) const PAIR_BYTES: usize = 2 * PAGE_BYTES;
+/// Bytes that are read at once.
+const BATCH_BYTES: usize = 4 << 20;
+/// Pages of a run at most: several make a batch, also where the tables of an extent are long.
+const MOST_PAGES: u32 = ((512 << 10) / PAIR_BYTES) as u32;
+const _: () = assert!(MOST_PAGES as usize * PAIR_BYTES <= BATCH_BYTES);
+
+/// Neighbouring pages of an extent, by its number among the volume's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TableRun {
+    pub(crate) ordinal: usize,
+    pub(crate) pages: Range<u32>,
+}
+
+impl TableRun {
+    /// The runs of which these pages of an extent consist.
+    pub(crate) fn of(ordinal: usize, pages: Range<u32>) -> impl Iterator<Item = TableRun> {
+        let end = pages.end;
+        let firsts = pages.step_by(MOST_PAGES as usize);
+        firsts.map(move |first| TableRun { ordinal, pages: first..end.min(first + MOST_PAGES) })
+    }
+
+    fn bytes(&self) -> usize {
+        self.pages.len() * PAIR_BYTES
+    }
+}
+
+/// A run that was read: both copies of each of its pages, and where they are.
+pub(crate) struct ReadRun<'a> {
+    pub(crate) run: TableRun,
+    pub(crate) offset_bytes: u64,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Reads runs of the tables of these extents, and hands them on in their order, as many at a time as are read at once.
+///
+/// # Errors
+/// Those of the device and of `take`; nothing more is read then.
+pub(crate) fn read_runs(
+    device: &mut dyn SyncDevice,
+    layout: &DeviceLayout,
+    extents: &[u32],
+    runs: impl Iterator<Item = TableRun>,
+    mut take: impl FnMut(&mut dyn SyncDevice, Vec<ReadRun<'_>>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut runs = runs.peekable();
+    let mut bytes = Vec::new();
+    while runs.peek().is_some() {
+        let (mut batch, mut batch_bytes) = (Vec::new(), 0);
+        while let Some(run) = runs.next_if(|run| batch_bytes + run.bytes() <= BATCH_BYTES) {
+            batch_bytes += run.bytes();
+            batch.push(run);
+        }
+        bytes.resize(batch_bytes, 0);
+        let mut rest = &mut bytes[..];
+        let mut parts = Vec::with_capacity(batch.len());
+        for run in &batch {
+            let (part, behind) = rest.split_at_mut(run.bytes());
+            let at = layout.extent_start(extents[run.ordinal]) + layout.extent.table_page(run.pages.start, 0);
+            parts.push((at, part));
+            rest = behind;
+        }
+        at_once("read", device.read_pages_at_once(&mut parts))?;
+        let read = batch.into_iter().zip(&parts);
+        let read =
+            read.map(|(run, (offset_bytes, bytes))| ReadRun { run, offset_bytes: *offset_bytes, bytes });
+        take(device, read.collect())?;
+    }
+    Ok(())
+}
