@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lode_format::{Superblock, VolumeTag};
 use lode_media::{MediaFile, OpenOptions};
-use lode_store::pair::{MEMBERS, Pair, PairArray, probe_pair};
+use lode_store::pair::{MEMBERS, Pair, probe_pair};
 use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec, probe_read_ssd};
 use tracing::{info, warn};
 
@@ -16,7 +16,9 @@ use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::open_patiently;
 use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
-use crate::pair::{CacheDevice, CachePairs, MemberDisks, PairFiles, ServedPair, ServedPairs, find_pairs};
+use crate::pair::{
+    CacheDevice, CachePairs, MemberDisks, PairFiles, ServedPair, ServedPairs, begin_pairs, find_pairs,
+};
 use crate::records::Records;
 use crate::shared::{Disks, DisksOf};
 use crate::sidecar::claims::give_up;
@@ -256,13 +258,9 @@ impl<'c> FoundSsd<'c> {
         let state = StateFile::of(config);
         let fault = |error| ServerError::store(ssd.path.display(), error);
         // Before the first write: should its flush fail, the next start knows that not all need be durable.
-        state.update(ssd, view.superblock(), Known { renaming: renaming.clone(), ..known.clone() })?;
+        state.update(ssd, view.superblock(), Known { renaming, ..known.clone() })?;
         let mut device = files.device();
-        if begin_pairs(&files, &mut device)? {
-            // Before anything is written that the other one lacks.
-            known.pair_generations = pair_generations(&device);
-            state.update(ssd, view.superblock(), Known { renaming, ..known.clone() })?;
-        }
+        known.pair_generations = begin(&files, &mut device, &state)?;
         let mut store = Store::begin(&mut device, view).map_err(fault)?;
         if is_renamed {
             store.write_names(&mut device).map_err(fault)?;
@@ -291,7 +289,7 @@ impl<'c> FoundSsd<'c> {
         // Before the first write, as at a start.
         let boot = self.records.boot_text().map(str::to_owned);
         state.note_run(|run| (run.all_durable, run.written_boot) = (false, boot))?;
-        self.begin_writing(&mut device)?;
+        self.known.pair_generations = begin(&self.files, &mut device, &state)?;
         let mut store = Store::begin(&mut device, self.view).map_err(fault)?;
         let mut mended = Vec::new();
         for check in checked.iter().flatten() {
@@ -316,7 +314,7 @@ impl<'c> FoundSsd<'c> {
         // Before the first write, as at a start; a removal that succeeds leaves everything as durable as it was.
         let boot = self.records.boot_text().map(str::to_owned);
         state.note_run(|run| (run.all_durable, run.written_boot) = (false, boot))?;
-        self.begin_writing(&mut device)?;
+        self.known.pair_generations = begin(&self.files, &mut device, &state)?;
         let removed = Store::remove(&mut device, self.view.clone(), name, force).map_err(|error| {
             let what = self.ssd.path.display();
             match error.kind() {
@@ -336,18 +334,6 @@ impl<'c> FoundSsd<'c> {
         self.records.remove(&folders, &[removed.tag]);
         give_up(self.config, &superblock.cache.to_string(), name)?;
         Ok(removed.space_bytes)
-    }
-
-    /// Before anything is written to a pair: that one is missing is said by the other one, and remembered.
-    fn begin_writing(&mut self, device: &mut CacheDevice) -> Result<(), ServerError> {
-        if begin_pairs(&self.files, device)? {
-            self.known.pair_generations = pair_generations(device);
-            let state = StateFile::of(self.config);
-            for (number, generation) in self.known.pair_generations.iter().enumerate() {
-                generation.map_or(Ok(()), |generation| state.note_pair(number, generation))?;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -405,36 +391,16 @@ fn shown_paths(ssd: &SsdConfig) -> String {
     }
 }
 
-/// What has to be before anything is written to pairs, if it is on any. Says whether their labels may be newer since.
-fn begin_pairs(files: &SsdFiles, device: &mut CacheDevice) -> Result<bool, ServerError> {
-    let (SsdFiles::Pairs(files), CacheDevice::Pairs(array)) = (files, device) else { return Ok(false) };
-    for pair in &files.pairs {
-        for (path, why) in pair.paths.iter().zip(&pair.left_out) {
-            if let Some(why) = why {
-                warn!(
-                    "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` resilvers \
-                     it, or another one in its place, while guests are served",
-                    path.display()
-                );
-            }
-        }
-    }
-    let in_sync = |array: &PairArray<_>| array.pairs().map(|pair| pair.in_sync).collect::<Vec<_>>();
-    let before = in_sync(array);
-    let labels: Vec<_> = files.pairs.iter().map(|pair| pair.labels).collect();
-    array.begin(&labels).map_err(|error| ServerError::store(files.pairs[0].first_path().display(), error))?;
-    if in_sync(array) != before {
-        let text = "An SSD of the pair failed when it was to say what it is; start again";
-        return Err(ServerError::new(ServerErrorKind::Media, text));
-    }
-    Ok(true)
-}
-
-fn pair_generations(device: &CacheDevice) -> Vec<Option<u64>> {
-    match device {
-        CacheDevice::One(_) => Vec::new(),
-        CacheDevice::Pairs(array) => array.pairs().map(|pair| Some(pair.generation)).collect(),
-    }
+/// What has to be before anything else is written to pairs, if the cache is on any: their labels say what is missing and that a run
+/// begins, and the host remembers it. Gives the generation of the labels of each.
+fn begin(
+    files: &SsdFiles,
+    device: &mut CacheDevice,
+    state: &StateFile,
+) -> Result<Vec<Option<u64>>, ServerError> {
+    let (SsdFiles::Pairs(files), CacheDevice::Pairs(array)) = (files, device) else { return Ok(Vec::new()) };
+    begin_pairs(files, array, |number, generation| state.note_pair(number, generation))?;
+    Ok(array.pairs().map(|pair| Some(pair.generation)).collect())
 }
 
 /// What guests are served from, and what it lies on.

@@ -37,7 +37,8 @@
 //! write to a place of the SSD where one has failed.
 //!
 //! Commands are carried out in any order that the service times happen to give. Nothing else goes wrong:
-//! what a flush covered stays, and a device never returns an older content of a sector by itself.
+//! what a flush covered stays, and a device never returns an older content of a sector by itself. An SSD of a pair may come back as it was
+//! when an earlier run ended.
 //!
 //! Everything follows from one seed, so that a failing case is repeated by running it again.
 //!

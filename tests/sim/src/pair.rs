@@ -1,6 +1,7 @@
 //! The second SSD of a pair, and what a host does with the two: which of them commands go to, who is dropped, and when the labels
 //! say so. It must not know engines, or what is on the SSDs.
 
+use lode_engine::SharedDevice;
 use lode_engine::command::{Command, DeviceId};
 use lode_format::{CacheId, PairLabel, VolumeTag};
 use std::ops::Range;
@@ -56,6 +57,8 @@ pub struct SimPair {
     pub holds_labels: bool,
     /// The member whose blocks are damaged.
     pub victim: usize,
+    /// A member as it was when an earlier run ended.
+    pub(crate) older: Option<(usize, Box<SimDisk>)>,
 }
 
 /// A pair beside the first one, whose two members are here.
@@ -137,6 +140,7 @@ impl SimPair {
             replaced: 0,
             holds_labels: false,
             victim: 0,
+            older: None,
         }
     }
 
@@ -153,13 +157,13 @@ impl SimPair {
         [probe_pair(first).ok(), probe_pair(&mut self.second).ok()]
     }
 
-    /// The pair as a start sees it that found these labels, which say this.
+    /// The pair as a start sees it that found these labels, which say this, and what the host remembers of it.
     fn device<'a>(
         &'a mut self,
         first: &'a mut SimDisk,
         labels: &[Option<PairLabel>; MEMBERS],
         said: Pair,
-    ) -> PairDevice<&'a mut SimDisk> {
+    ) -> (PairDevice<&'a mut SimDisk>, &'a mut Option<u64>) {
         // One that was being resilvered says so itself.
         let is_unfinished = |member: usize| labels[member].is_some_and(|label| !label.in_sync[member]);
         self.resilvers |= (0..MEMBERS).any(is_unfinished);
@@ -168,7 +172,7 @@ impl SimPair {
         for member in (0..MEMBERS).filter(|&member| !is_used(member)) {
             devices[member] = None;
         }
-        PairDevice::new(said, devices)
+        (PairDevice::new(said, devices), &mut self.known_generation)
     }
 
     /// A start has succeeded, and left the pair like this.
@@ -400,7 +404,7 @@ impl SimPair {
     }
 
     /// Which members a start would find to have everything.
-    pub(crate) fn found_in_sync(&mut self, first: &mut SimDisk) -> [bool; MEMBERS] {
+    pub fn found_in_sync(&mut self, first: &mut SimDisk) -> [bool; MEMBERS] {
         let labels = self.found(first);
         let found = Pair::of(labels, self.known_generation).map_or([false; MEMBERS], |said| said.in_sync);
         [0, 1].map(|member| found[member] && labels[member].is_some())
@@ -410,6 +414,19 @@ impl SimPair {
     pub fn replace(&mut self, first: &mut SimDisk, member: usize) {
         let disk = if member == 0 { first } else { &mut self.second };
         *disk = SimDisk::new(disk.size_bytes());
+    }
+
+    /// Keeps a member as it is, while nobody serves the pair.
+    pub(crate) fn keep(&mut self, first: &SimDisk, member: usize) {
+        let disk = if member == 0 { first } else { &self.second };
+        self.older = Some((member, Box::new(disk.clone())));
+    }
+
+    /// The next start finds a member as it was once.
+    pub(crate) fn put_back(&mut self, first: &mut SimDisk, member: usize, older: Box<SimDisk>) {
+        let disk = if member == 0 { first } else { &mut self.second };
+        *disk = *older;
+        disk.shared = SharedDevice::default();
     }
 
     /// An operator takes a member out while nobody serves the pair.
@@ -469,7 +486,10 @@ pub(crate) fn open<'a>(
     let found = labels.iter().zip(said);
     let devices = pairs.into_iter().zip(found);
     let devices = devices.map(|((first, pair), (labels, said))| pair.device(first, labels, said));
-    let mut array = PairArray::new(devices.collect())?;
+    let (devices, mut known): (Vec<_>, Vec<_>) = devices.unzip();
+    let mut array = PairArray::new(devices)?;
     array.begin(&labels)?;
+    known.iter_mut().zip(array.pairs()).for_each(|(known, pair)| **known = Some(pair.generation));
+    array.serve()?;
     Ok(array)
 }

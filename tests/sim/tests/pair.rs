@@ -194,6 +194,102 @@ fn g7_an_ssd_that_was_missing_at_a_start_is_not_believed_when_it_comes_back() {
     }
 }
 
+/// One SSD is put back as it was in an earlier run, in which both had everything. It is not believed, whichever it is and however the run
+/// since then ended, and the other one does not go by it.
+#[test]
+fn g7_an_ssd_as_it_was_in_an_earlier_run_is_not_believed() {
+    for (member, power_cut, is_after_run) in [0, 1]
+        .into_iter()
+        .flat_map(|member| [(member, false, false), (member, true, false), (member, true, true)])
+    {
+        let machine = lru();
+        let mut world = written(machine.clone(), 40);
+        let disk_of = |world: &mut World| match member {
+            0 => world.ssd.clone(),
+            _ => world.pair.as_ref().expect("a pair").second.clone(),
+        };
+        // As it is while it is served, or after that.
+        let before = disk_of(&mut world);
+        world.go_down(power_cut);
+        let older = if is_after_run { disk_of(&mut world) } else { before };
+        world.restart(machine.clone()).unwrap();
+        for block in 0..40 {
+            write(&mut world, block * BLOCK, BLOCK, 100 + block as u8).unwrap();
+        }
+        flush(&mut world).unwrap();
+        world.go_down(power_cut);
+        let put_back = |world: &mut World| match member {
+            0 => world.ssd = older.clone(),
+            _ => world.pair.as_mut().expect("a pair").second = older.clone(),
+        };
+        put_back(&mut world);
+        world.restart(machine.clone()).unwrap();
+        let reads = |world: &mut World| {
+            for block in 0..40 {
+                let expected = pattern(100 + block as u8, BLOCK as usize);
+                assert_eq!(read(world, block * BLOCK, BLOCK), Ok(expected), "member {member}, block {block}");
+            }
+        };
+        reads(&mut world);
+        world.go_down(true);
+        let pair = world.pair.as_mut().expect("a pair");
+        assert_eq!(pair.found_in_sync(&mut world.ssd), [member != 0, member != 1]);
+        // It is as good as a new one: resilvered, it has everything, and the other one may go.
+        pair.resilver_after_start();
+        world.restart(machine.clone()).unwrap();
+        reads(&mut world);
+        world.settle();
+        world.tick();
+        assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
+        world.go_down(true);
+        world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 1 - member);
+        world.restart(machine).unwrap();
+        reads(&mut world);
+    }
+}
+
+/// A start is cut short between any of its labels, of which it writes three to each SSD, and after the second what describes the cache. Both go
+/// on having everything, and either may be missing then.
+#[test]
+fn g2_a_start_that_is_cut_short_leaves_no_ssd_behind() {
+    let machine = lru();
+    // Writes and flushes that each of them takes.
+    let cuts = [
+        [0, 0],
+        [1, 0],
+        [2, 0],
+        [2, 1],
+        [2, 2],
+        [3, 2],
+        [4, 2],
+        [4, 3],
+        [4, 4],
+        [6, 6],
+        [7, 6],
+        [8, 6],
+        [8, 7],
+    ];
+    for (cut, missing) in cuts.into_iter().flat_map(|cut| [(cut, None), (cut, Some(0)), (cut, Some(1))]) {
+        let mut world = written(machine.clone(), 40);
+        world.go_down(true);
+        world.ssd.fail_after = Some(cut[0]);
+        world.pair.as_mut().expect("a pair").second.fail_after = Some(cut[1]);
+        world.restart(machine.clone()).expect_err("neither takes any more");
+        world.ssd.fail_after = None;
+        world.pair.as_mut().expect("a pair").second.fail_after = None;
+        world.go_down(true);
+        let pair = world.pair.as_mut().expect("a pair");
+        assert_eq!(pair.found_in_sync(&mut world.ssd), [true; 2], "{cut:?}");
+        if let Some(member) = missing {
+            pair.replace(&mut world.ssd, member);
+        }
+        world.restart(machine.clone()).unwrap_or_else(|error| panic!("{cut:?}, {missing:?}: {error}"));
+        for block in 0..40 {
+            assert_eq!(read(&mut world, block * BLOCK, BLOCK), Ok(pattern(block as u8, BLOCK as usize)));
+        }
+    }
+}
+
 /// A start reads a label that the flush after it did not make durable, and a power cut follows.
 #[test]
 fn g7_a_label_is_durable_once_a_start_goes_by_it() {

@@ -236,6 +236,49 @@ fn g2_an_ssd_is_replaced_under_traffic() {
     }
 }
 
+/// Either SSD is put back as it was after an earlier run.
+#[test]
+fn g7_an_ssd_as_it_was_in_an_earlier_run_is_not_believed() {
+    let site = site();
+    let copy = |from: &str, to: &str| drop(fs::copy(site.path(from), site.path(to)).unwrap());
+    let daemon = site.serve_up();
+    write_all(&daemon, 1);
+    daemon.stop();
+    let mut version = 1;
+    for name in ["one.img", "other.img"] {
+        copy(name, "older.img");
+        let daemon = site.serve_up();
+        version += 1;
+        write_all(&daemon, version);
+        daemon.kill();
+        copy("older.img", name);
+        let daemon = site.serve_up();
+        wait_for(&site, name, "out-of-sync");
+        assert!(site.log().contains("is not used"), "{}", site.log());
+        check_all(&daemon, version);
+        lode_ok(&["device", "add", &site.text("test.toml"), &site.text(name)]);
+        wait_for(&site, name, "in-sync");
+        daemon.stop();
+    }
+    // Both of an earlier run are refused, and so is one where nobody knows that the other one is the newest.
+    let names = ["one.img", "other.img"];
+    names.iter().for_each(|name| copy(name, &format!("{name}.older")));
+    site.serve_up().stop();
+    names.iter().for_each(|name| copy(name, &format!("{name}.newest")));
+    names.iter().for_each(|name| copy(&format!("{name}.older"), name));
+    let said = site.serve_fails();
+    assert!(said.contains("both SSDs of pair") && said.contains("bring those back"), "{said}");
+    names.iter().for_each(|name| copy(&format!("{name}.newest"), name));
+    copy("one.img.older", "one.img");
+    fs::remove_file(site.path("test.state")).unwrap();
+    let said = site.serve_fails();
+    assert!(said.contains("an old copy of one SSD") && said.contains("bring it back"), "{said}");
+    copy("one.img.newest", "one.img");
+    let daemon = site.serve_up();
+    check_all(&daemon, version);
+    daemon.stop();
+}
+
 #[test]
 fn g2_resilvering_goes_on_after_a_kill() {
     let site = site();

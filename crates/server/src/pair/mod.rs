@@ -3,6 +3,7 @@
 //! commands to it, [`volumes`] those to all pairs of its cache, and [`manage`] what an operator does with members, of the pair that
 //! [`which`] finds. None of them must know what volumes put there.
 
+mod begin;
 mod device;
 mod found;
 mod manage;
@@ -12,6 +13,7 @@ mod volume;
 mod volumes;
 mod which;
 
+pub(crate) use begin::begin_pairs;
 pub(crate) use device::{CacheDevice, CachePairs, PairFiles};
 pub(crate) use found::find_pairs;
 pub use manage::{MemberState, MemberView, PairView, add_member, members, remove_member, replace_member};

@@ -103,9 +103,27 @@ impl<D: SyncDevice> PairArray<D> {
     /// # Errors
     /// [`StoreErrorKind::Media`] when no member of a pair can be written.
     pub fn begin(&mut self, labels: &[[Option<PairLabel>; MEMBERS]]) -> Result<(), StoreError> {
-        let (epoch, pairs) = (Store::probe(self)?.epoch, self.pairs.len());
-        for (number, (pair, labels)) in self.pairs.iter_mut().zip(labels).enumerate() {
-            pair.begin(labels, epoch).map_err(|error| match pairs {
+        let epoch = Store::probe(self)?.epoch;
+        let mut labels = labels.iter();
+        self.each(|pair| labels.next().map_or(Ok(()), |labels| pair.begin(labels, epoch)))
+    }
+
+    /// Has each pair say that a run begins, see [`PairDevice::serve`].
+    ///
+    /// # Errors
+    /// As [`PairArray::begin`].
+    pub fn serve(&mut self) -> Result<(), StoreError> {
+        self.each(PairDevice::serve)
+    }
+
+    /// Does something with each pair. An error says with which.
+    fn each(
+        &mut self,
+        mut work: impl FnMut(&mut PairDevice<D>) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let pairs = self.pairs.len();
+        for (number, pair) in self.pairs.iter_mut().enumerate() {
+            work(pair).map_err(|error| match pairs {
                 1 => error,
                 _ => error.within(&format!("pair {} of {pairs}", number + 1)),
             })?;

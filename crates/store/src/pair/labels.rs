@@ -138,14 +138,20 @@ impl Pair {
         };
         check_are_one(&labels, newest)?;
         if known_generation.is_some_and(|known| known > newest.generation) {
-            let context = format!(
-                "the other SSD of pair {} has gone on without the one that is there, which is older; bring back the other one",
-                newest.pair
-            );
+            let context = match labels {
+                [Some(_), Some(_)] => format!(
+                    "both SSDs of pair {} are old copies: this host has served newer ones; bring those back",
+                    newest.pair
+                ),
+                _ => format!(
+                    "the other SSD of pair {} has gone on without the one that is there, which is older; bring back the other one",
+                    newest.pair
+                ),
+            };
             return Err(wrong(context));
         }
         // Every label before the newest one was written to all who had everything then. One that is older still is of a device
-        // that was dropped, and in whose place another one came.
+        // that was dropped, and in whose place another one came, or as it was in an earlier run.
         let is_outdated = |label: &PairLabel| {
             label.generation + 1 < newest.generation && !planted("replaced-member-believed")
         };
@@ -171,10 +177,15 @@ impl Pair {
         let is_remembered =
             known_generation.is_some_and(|known| known.saturating_add(1) >= newest.generation);
         if is_alone && !is_remembered {
+            let what = match labels {
+                [Some(_), Some(_)] => {
+                    format!("an old copy of one SSD of pair {} is in its place", newest.pair)
+                }
+                _ => format!("one SSD of pair {} is missing", newest.pair),
+            };
             let context = format!(
-                "one SSD of pair {} is missing, and it cannot be told whether it has gone on without the one that is there; \
-                 bring it back, or start where the pair was served last",
-                newest.pair
+                "{what}, and it cannot be told whether it has gone on without the other one, which is there; bring it back, or start \
+                 where the pair was served last"
             );
             return Err(wrong(context));
         }
@@ -429,6 +440,27 @@ mod tests {
         assert_eq!(kind(Pair::of(labels, None)), StoreErrorKind::WrongMember);
         assert_eq!(kind(Pair::of(labels, Some(1))), StoreErrorKind::WrongMember);
         assert_eq!(kind(Pair::of(labels, Some(4))), StoreErrorKind::WrongMember);
+    }
+
+    /// One is put back as it was in an earlier run: labels of runs are two generations apart at least, those of a start that was cut short one.
+    #[test]
+    fn one_as_it_was_in_an_earlier_run_is_not_believed() {
+        let older = pair();
+        let (mut begun, mut later) = (older, older);
+        begun.generation += 1;
+        later.generation += 2;
+        let of =
+            |one: &Pair, other: &Pair, known| Pair::of([Some(one.label(0)), Some(other.label(1))], known);
+        let in_sync = |one, other| of(one, other, Some(later.generation)).unwrap().in_sync;
+        assert_eq!(in_sync(&later, &older), [true, false]);
+        assert_eq!(in_sync(&older, &later), [false, true]);
+        assert_eq!(of(&begun, &older, Some(1)).unwrap().in_sync, [true; MEMBERS]);
+        assert_eq!(in_sync(&later, &begun), [true; MEMBERS]);
+        // Where nobody remembers, the one that is newer there may not be the newest.
+        let refused = of(&later, &older, None).unwrap_err();
+        assert!(refused.to_string().contains("an old copy of one SSD"), "{refused}");
+        let refused = of(&older, &older, Some(later.generation)).unwrap_err();
+        assert!(refused.to_string().contains("both SSDs of pair"), "{refused}");
     }
 
     /// The host goes down between the two labels that say that a member has everything, its own and then the other one's.

@@ -207,20 +207,25 @@ impl World {
         }
     }
 
-    /// By chance one of each pair is lost, and an empty one is in its place; the only one that has everything is not. How many were.
+    /// By chance one of each pair is lost, and an empty one is in its place, or itself as it was when an earlier run ended; the only one that has
+    /// everything is not. How many were.
     pub(crate) fn lose_members(&mut self, percent: u64) -> u64 {
         let World { ssd, pair, other_pairs, rng, .. } = self;
         let mut lost = 0;
         for (first, pair) in each_of(ssd, pair.as_deref_mut(), other_pairs) {
             let in_sync = pair.found_in_sync(first);
+            let member = rng.below(MEMBERS as u64) as usize;
+            let older = pair.older.take();
+            pair.keep(first, rng.below(MEMBERS as u64) as usize);
             if !rng.chance(percent) {
                 continue;
             }
-            let member = rng.below(MEMBERS as u64) as usize;
-            if in_sync[1 - member] {
-                pair.replace(first, member);
-                lost += 1;
+            match older.filter(|_| rng.chance(50)) {
+                Some((member, disk)) if in_sync[1 - member] => pair.put_back(first, member, disk),
+                _ if in_sync[1 - member] => pair.replace(first, member),
+                _ => continue,
             }
+            lost += 1;
         }
         lost
     }

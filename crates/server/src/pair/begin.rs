@@ -1,0 +1,40 @@
+//! What the labels of pairs say before a start writes anything else. It must not know what the pairs hold.
+
+use lode_store::pair::PairArray;
+use tracing::warn;
+
+use super::device::{CachePairs, MemberDevice};
+use crate::error::{ServerError, ServerErrorKind};
+
+/// Has labels say what is missing, and then that a run begins. What they say is remembered each time before anything is done on the
+/// strength of it.
+pub(crate) fn begin_pairs(
+    files: &CachePairs,
+    array: &mut PairArray<MemberDevice>,
+    mut remember: impl FnMut(usize, u64) -> Result<(), ServerError>,
+) -> Result<(), ServerError> {
+    for pair in &files.pairs {
+        for (path, why) in pair.paths.iter().zip(&pair.left_out) {
+            if let Some(why) = why {
+                warn!(
+                    "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` \
+                     resilvers it, or another one in its place, while guests are served",
+                    path.display()
+                );
+            }
+        }
+    }
+    let labels: Vec<_> = files.pairs.iter().map(|pair| pair.labels).collect();
+    let in_sync = |array: &PairArray<_>| array.pairs().map(|pair| pair.in_sync).collect::<Vec<_>>();
+    let before = in_sync(array);
+    for is_begun in [false, true] {
+        let said = if is_begun { array.serve() } else { array.begin(&labels) };
+        said.map_err(|error| ServerError::store(files.pairs[0].first_path().display(), error))?;
+        if in_sync(array) != before {
+            let text = "An SSD of the pair failed when it was to say what it is; start again";
+            return Err(ServerError::new(ServerErrorKind::Media, text));
+        }
+        array.pairs().enumerate().try_for_each(|(number, pair)| remember(number, pair.generation))?;
+    }
+    Ok(())
+}
