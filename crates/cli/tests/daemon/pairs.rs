@@ -240,7 +240,7 @@ fn g2_an_ssd_is_replaced_under_traffic() {
 #[test]
 fn g7_an_ssd_as_it_was_in_an_earlier_run_is_not_believed() {
     let site = site();
-    let copy = |from: &str, to: &str| drop(fs::copy(site.path(from), site.path(to)).unwrap());
+    let copy = |from: &str, to: &str| _ = fs::copy(site.path(from), site.path(to)).unwrap();
     let daemon = site.serve_up();
     write_all(&daemon, 1);
     daemon.stop();
@@ -270,7 +270,7 @@ fn g7_an_ssd_as_it_was_in_an_earlier_run_is_not_believed() {
     assert!(said.contains("both SSDs of pair") && said.contains("bring those back"), "{said}");
     names.iter().for_each(|name| copy(&format!("{name}.newest"), name));
     copy("one.img.older", "one.img");
-    fs::remove_file(site.path("test.state")).unwrap();
+    fs::remove_file(site.path("state/test.state")).unwrap();
     let said = site.serve_fails();
     assert!(said.contains("an old copy of one SSD") && said.contains("bring it back"), "{said}");
     copy("one.img.newest", "one.img");
@@ -553,7 +553,7 @@ fn other_ssds_are_refused_by_name() {
     daemon.stop();
     copies.iter().for_each(|(to, from)| _ = fs::copy(from, to).unwrap());
     let said = site.serve_fails();
-    assert!(said.contains("older"), "{said}");
+    assert!(said.contains("are old copies"), "{said}");
 }
 
 /// A block that is damaged on one of them, or got to the other one alone before the power failed, is not lost.
