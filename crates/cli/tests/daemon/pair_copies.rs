@@ -2,9 +2,84 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
-use crate::common::{Daemon, MIB, Site, lode_ok};
-use crate::pairs::{Away, BLOCK, BLOCKS, SSD_MIB, block, check_all, site, wait_for, write_all};
+use serde_json::Value;
+
+use crate::client::PATIENCE;
+use crate::common::{Daemon, MIB, Site, has_tool, lode_ok};
+use crate::pairs::{Away, BLOCK, BLOCKS, SSD_MIB, block, check_all, configure, site, wait_for, write_all};
+use crate::switching::while_fio_verifies;
+
+/// Puts a new SSD in the place of one of the pair.
+fn replace(site: &Site, old: &str, new: &str) {
+    File::create(site.path(new)).unwrap().set_len(SSD_MIB * MIB).unwrap();
+    lode_ok(&["device", "replace", &site.text("test.toml"), &site.text(old), &site.text(new)]);
+}
+
+/// Both SSDs are replaced several times, and what fio reads is what it wrote, at the end from those that came last alone.
+#[test]
+fn g2_ssds_are_replaced_while_fio_verifies() {
+    if !has_tool("fio") {
+        return;
+    }
+    let site = site();
+    let daemon = site.serve_up();
+    let mut names = ["one.img".to_owned(), "other.img".to_owned()];
+    while_fio_verifies(&site, |has_ended| {
+        for number in 0..8 {
+            assert!(!has_ended(), "fio goes on");
+            let (member, new) = (number % 2, format!("new{number}.img"));
+            replace(&site, &names[member], &new);
+            wait_for(&site, &new, "in-sync");
+            fs::remove_file(site.path(&names[member])).unwrap();
+            names[member] = new;
+        }
+    });
+    daemon.stop();
+}
+
+/// How far a resilver is, is told; and it takes no less time than it may.
+#[test]
+fn a_resilver_keeps_its_pace_and_says_how_far_it_is() {
+    const RATE_MIB: u64 = 4;
+    let site = site();
+    configure(&site, "one.img", "other.img", &format!("resilver_rate = \"{RATE_MIB}MiB\""));
+    let daemon = site.serve_up();
+    write_all(&daemon, 1);
+    let began = Instant::now();
+    replace(&site, "one.img", "new.img");
+    let (mut told, mut of_bytes) = (vec![0], 0);
+    loop {
+        assert!(began.elapsed() < PATIENCE * 10, "{told:?} of {of_bytes}");
+        let list = lode_ok(&["device", "list", &site.text("test.toml"), "--json"]);
+        let elapsed_s = began.elapsed().as_secs_f64();
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let ssds = list["ssds"].as_array().unwrap();
+        if ssds.iter().all(|ssd| ssd["state"] == "in-sync") {
+            break;
+        }
+        let new = ssds.iter().find(|ssd| ssd["state"] == "resilvering");
+        if let Some((done, of)) = new.and_then(|ssd| ssd["done_bytes"].as_u64().zip(ssd["of_bytes"].as_u64()))
+        {
+            // A second's worth may be copied at once.
+            let most = (elapsed_s + 1.0) * (RATE_MIB * MIB) as f64;
+            assert!(
+                done >= *told.last().unwrap() && done <= of && done as f64 <= most,
+                "{done} of {of} at {elapsed_s}"
+            );
+            told.push(done);
+            of_bytes = of;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let least_s = of_bytes as f64 / (RATE_MIB * MIB) as f64 - 1.0;
+    assert!(least_s > 0.5 && began.elapsed().as_secs_f64() >= least_s, "{of_bytes} in {:?}", began.elapsed());
+    told.dedup();
+    assert!(told.len() > 3, "{told:?}");
+    check_all(&daemon, 1);
+    daemon.stop();
+}
 
 /// Has the backing disk of the first VM hold something, which what is in another place on an SSD is not.
 fn fill_backing(site: &Site) {

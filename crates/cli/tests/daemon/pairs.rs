@@ -25,7 +25,7 @@ pub fn site() -> Site {
     site
 }
 
-fn configure(site: &Site, path: &str, mirror: &str, more: &str) {
+pub fn configure(site: &Site, path: &str, mirror: &str, more: &str) {
     let folder = site.folder.path().display();
     site.configure("");
     let text = fs::read_to_string(site.path("test.toml")).unwrap();

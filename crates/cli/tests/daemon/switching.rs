@@ -70,19 +70,10 @@ fn kept() -> impl Iterator<Item = (u64, Vec<u8>)> {
         .map(|at| (at, pattern(at, 1 + at / KEPT_STEP, KEPT_STEP as usize)))
 }
 
-/// Has fio write and verify on the first VM until its share has changed so many times, and its scheme a fifth as often. `change`
-/// gives the command for a change, and returns the blocks that it asks for if it does.
-fn fio_verifies(
-    site: &Site,
-    daemon: &Daemon<'_>,
-    changes: usize,
-    mut change: impl FnMut(usize, &mut Numbers) -> Option<u64>,
-) {
-    let mut client = daemon.client("vm1");
-    kept().for_each(|(at, bytes)| client.write(at, &bytes));
+/// Has fio write and verify on the first VM until `work` is over, which can ask whether fio has ended by itself.
+pub fn while_fio_verifies<T>(site: &Site, work: impl FnOnce(&dyn Fn() -> bool) -> T) -> T {
     let uri = format!("--uri={}", site.uri("vm1"));
     let is_done = AtomicBool::new(false);
-    let (mut changed, mut asked) = (0, 0);
     std::thread::scope(|scope| {
         let fio = scope.spawn(|| {
             let mut runs = 0;
@@ -98,19 +89,35 @@ fn fio_verifies(
             }
             runs
         });
+        let result = work(&|| fio.is_finished());
+        is_done.store(true, Ordering::Relaxed);
+        println!("{} runs of fio", fio.join().unwrap());
+        result
+    })
+}
+
+/// Has fio write and verify on the first VM until its share has changed so many times, and its scheme a fifth as often. `change`
+/// gives the command for a change, and returns the blocks that it asks for if it does.
+fn fio_verifies(
+    site: &Site,
+    daemon: &Daemon<'_>,
+    changes: usize,
+    mut change: impl FnMut(usize, &mut Numbers) -> Option<u64>,
+) {
+    let mut client = daemon.client("vm1");
+    kept().for_each(|(at, bytes)| client.write(at, &bytes));
+    let (mut changed, mut asked) = (0, 0);
+    while_fio_verifies(site, |has_ended| {
         let mut random = Numbers(7);
         let deadline = Instant::now() + 10 * PATIENCE;
         let mut blocks = settled_share(daemon).unwrap_or_default();
-        while changed < changes && Instant::now() < deadline && !fio.is_finished() {
+        while changed < changes && Instant::now() < deadline && !has_ended() {
             let wanted = change(asked, &mut random);
             asked += 1;
             if let Some(new) = next_share(daemon, blocks, wanted) {
                 (blocks, changed) = (new, changed + 1);
             }
         }
-        is_done.store(true, Ordering::Relaxed);
-        let runs = fio.join().unwrap();
-        println!("{changed} of {asked} changes came into force during {runs} runs of fio");
     });
     kept().for_each(|(at, bytes)| assert!(client.read(at, KEPT_STEP as u32) == bytes, "at byte {at}"));
     assert_eq!(changed, changes, "shares that came into force, of {asked} commands");
