@@ -26,6 +26,9 @@ pub struct LevelDemand {
     /// Of a measure that sees no further than the VM's share: what the VM would try beyond `blocks`. The curve says what is
     /// expected of it.
     pub trial_blocks: u32,
+    /// After so many turnovers of its levels, accesses of all VMs as many as they have blocks, what the window says counts half for whoever
+    /// divides a host, who then also reckons what blocks that move cost. 0: the window counts by itself, as in the papers.
+    pub half_life_turnovers: f64,
 }
 
 /// Of a level that the VM could not use.
@@ -38,6 +41,7 @@ impl Default for LevelDemand {
             weight: 1.0,
             buffered_writes: 0,
             trial_blocks: 0,
+            half_life_turnovers: 0.0,
         }
     }
 }

@@ -23,6 +23,8 @@ const VMS: usize = 3;
 const REQUESTS: usize = 4_000;
 /// Requests of all VMs between two divisions.
 const INTERVAL: usize = 1_000;
+/// Of `auto`: intervals as short as here are looked at one by one, and shares follow each of them.
+const EACH_BY_ITSELF: &str = "demand_half_life_turnovers=0";
 const DRAM_MIB: u64 = 6;
 const SSD_MIB: u64 = 12;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -391,17 +393,18 @@ fn hosts_with_one_level_are_the_same_everywhere() {
 fn hosts_with_auto_are_the_same_everywhere() {
     let by_hits = Maximised::HitRatios;
     for distances in [EXACT, SAMPLED] {
-        let sets = [eventful("auto"), &["objective=sum_hit_ratio", distances]].concat();
+        let sets = [eventful("auto"), &["objective=sum_hit_ratio", distances, EACH_BY_ITSELF]].concat();
         three_worlds_agree_and_move("auto", &sets, by_hits);
     }
-    let sets = [eventful("auto"), &[SAMPLED]].concat();
+    let sets = [eventful("auto"), &[SAMPLED, EACH_BY_ITSELF]].concat();
     three_worlds_agree_and_move("auto", &sets, Maximised::LatencyOf("nvme-raid10"));
 }
 
 /// Demands that shadows of other shares put right, which they do often enough that shares are others.
 #[test]
 fn hosts_whose_sizes_have_shadows_are_the_same_everywhere() {
-    let sets = |size_shadows| ["look_accesses=10", "shadow_blocks=100", SAMPLED, size_shadows];
+    let sets =
+        |size_shadows| ["look_accesses=10", "shadow_blocks=100", SAMPLED, EACH_BY_ITSELF, size_shadows];
     three_worlds_agree_and_move("auto", &sets("size_shadows=on"), Maximised::LatencyOf("nvme-raid10"));
     let (all, disk_bytes) = merged(0).expect("the committed trace");
     let [with, without] = ["size_shadows=on", "size_shadows=off"].map(|size_shadows| {

@@ -3,8 +3,8 @@
 use lode_reuse::sizing::{Objective, VmDemand, divide};
 use lode_types::Level;
 
-use super::{Change, Division, HostSizer, Reason, hits_at, thinned};
-use crate::of_sized::OfSized;
+use super::lasting::kept_after;
+use super::{Change, Division, HostSizer, Reason, Vm, hits_at, thinned};
 use crate::scheme::LevelDemand;
 
 impl HostSizer {
@@ -16,13 +16,21 @@ impl HostSizer {
     /// When there are demands of another number of VMs.
     pub fn divide(&mut self, demands: Vec<Option<[LevelDemand; 2]>>) -> Vec<Division> {
         assert_eq!(demands.len(), self.vms.len(), "a demand for each VM");
+        // A VM says as much of its accesses for each level.
+        let of_vm = |levels: &[LevelDemand; 2]| levels.iter().map(|demand| demand.accesses).max();
+        let all_accesses: u64 = demands.iter().flatten().filter_map(of_vm).sum();
+        let blocks = Level::SIZED.map(|level| f64::from(self.capacity.of(level)));
+        let turnovers = all_accesses as f64 / blocks.iter().sum::<f64>().max(1.0);
         for (vm, demand) in self.vms.iter_mut().zip(demands) {
             // What it was given because it asked for it, or was not, has to be seen anew.
             self.is_disturbed |= demand.is_none() && vm.demands.iter().any(Option::is_some);
-            vm.demands = match demand {
-                Some(levels) => OfSized::new(levels.map(|demand| Some(thinned(demand)))),
-                None => OfSized::default(),
+            let Some(levels) = demand else {
+                vm.forget_demand();
+                continue;
             };
+            for (level, window) in Level::SIZED.into_iter().zip(levels) {
+                vm.note(level, thinned(window), turnovers, all_accesses);
+            }
         }
         self.divide_again()
     }
@@ -76,7 +84,8 @@ impl HostSizer {
         if self.is_owed(level, objective, old, new) {
             return Some(Reason::Kept);
         }
-        let [before, after] = [old, new].map(|shares| self.value(level, objective, shares));
+        let before = self.value(level, objective, old, None);
+        let after = self.value(level, objective, new, Some(old));
         let is_worth_it = after > before && after - before >= before.abs() * self.options.least_gain;
         is_worth_it.then_some(Reason::Gain { before, after })
     }
@@ -85,7 +94,7 @@ impl HostSizer {
     /// gain nothing.
     fn is_owed(&self, level: Level, objective: &Objective, old: &[u32], new: &[u32]) -> bool {
         self.vms.iter().zip(old).zip(new).any(|((vm, &old), &new)| {
-            let Some(demand) = vm.demand(level) else { return false };
+            let Some(demand) = vm.demand_to_divide(level) else { return false };
             let bounds = (vm.rule.least.of(level), vm.most(level, true));
             let kept = objective.least_blocks(&self.vm_demand(level, demand, vm.rule.weight, bounds));
             f64::from(old) < kept as f64 * (1.0 - self.options.least_gain) && u64::from(new) >= kept
@@ -100,10 +109,15 @@ impl HostSizer {
         given < u64::from(self.capacity.of(level)) && self.vms.iter().zip(old).zip(new).any(is_short)
     }
 
-    /// What shares are worth to the VMs whose demand is measured.
-    fn value(&self, level: Level, objective: &Objective, shares: &[u32]) -> f64 {
+    /// What shares are worth to the VMs whose demand is measured, with what it takes to come there from old ones.
+    fn value(&self, level: Level, objective: &Objective, shares: &[u32], old: Option<&[u32]>) -> f64 {
         let measured = self.vms.iter().zip(shares).filter_map(|(vm, &share)| {
-            Some((self.vm_demand(level, vm.demand(level)?, vm.rule.weight, (0, u32::MAX)), u64::from(share)))
+            let mut demand =
+                self.vm_demand(level, vm.demand_to_divide(level)?, vm.rule.weight, (0, u32::MAX));
+            if let Some(old) = old {
+                self.charge_growth(level, vm, old, &mut demand);
+            }
+            Some((demand, u64::from(share)))
         });
         let (demands, sizes): (Vec<VmDemand>, Vec<u64>) = measured.unzip();
         objective.value(&demands, &sizes)
@@ -117,12 +131,16 @@ impl HostSizer {
         let taken: u64 = shares.iter().copied().map(u64::from).sum();
         let capacity = u64::from(self.capacity.of(level)).saturating_sub(taken);
         let measured: Vec<usize> = (0..self.vms.len()).filter(|&at| !is_unmeasured[at]).collect();
+        let old: Vec<u32> = self.vms.iter().map(|vm| vm.target.of(level)).collect();
         let demands: Vec<VmDemand> = measured
             .iter()
             .map(|&at| {
                 let vm = &self.vms[at];
-                let demand = vm.demand(level).expect("it is measured");
-                self.vm_demand(level, demand, vm.rule.weight, (least[at], vm.most(level, as_served)))
+                let demand = vm.demand_to_divide(level).expect("it is measured");
+                let bounds = (least[at], vm.most(level, as_served));
+                let mut demand = self.vm_demand(level, demand, vm.rule.weight, bounds);
+                self.charge_growth(level, vm, &old, &mut demand);
+                demand
             })
             .collect();
         // What an objective keeps for VMs may be more than there is.
@@ -134,6 +152,30 @@ impl HostSizer {
             shares[at] = u32::try_from(blocks).unwrap_or(u32::MAX);
         }
         (shares, objective)
+    }
+
+    /// Takes from the hits of shares beyond what the VM has of `old` ones, and beyond what is nobody's, one for each block more: it has to
+    /// come from the disk once before it can hit, and whoever gives it up may miss it once. So a share grows only where by what
+    /// was seen that would have paid; and where demands change faster than shares can follow, it stays. Of demands that are of one
+    /// interval, and of objectives that are no sums of hits, nothing is taken.
+    fn charge_growth(&self, level: Level, vm: &Vm, old: &[u32], demand: &mut VmDemand) {
+        let sums_hits = matches!(
+            self.options.objective,
+            Objective::SumHitRatio | Objective::Hits | Objective::Latency { .. }
+        );
+        if !sums_hits || vm.lasting.get(level).is_none() {
+            return;
+        }
+        let given: u64 = old.iter().copied().map(u64::from).sum();
+        let free = u64::from(self.capacity.of(level)).saturating_sub(given);
+        let from = u64::from(vm.target.of(level)) + free;
+        let mut most = 0;
+        demand.curve.retain_mut(|point| {
+            point.hits = point.hits.saturating_sub(point.size_blocks.saturating_sub(from));
+            let rises = point.hits > most;
+            most = most.max(point.hits);
+            rises
+        });
     }
 
     fn vm_demand(
@@ -214,6 +256,25 @@ impl HostSizer {
             .collect();
         for (share, more) in shares.iter_mut().zip(fit(&vec![0; kept.len()], &kept, spare)) {
             *share += more;
+        }
+    }
+}
+
+impl Vm {
+    /// Takes in what the VM could have used in a window, in which all VMs together had so many accesses, so many turnovers of the host.
+    fn note(&mut self, level: Level, window: LevelDemand, turnovers: f64, all_accesses: u64) {
+        let half_life = window.half_life_turnovers;
+        if let Some(lasting) = self.lasting.of_mut(level) {
+            match half_life > 0.0 {
+                true => {
+                    let kept = kept_after(turnovers, half_life);
+                    lasting.get_or_insert_default().take(&window, kept, all_accesses);
+                }
+                false => *lasting = None,
+            }
+        }
+        if let Some(demand) = self.demands.of_mut(level) {
+            *demand = Some(window);
         }
     }
 }

@@ -7,9 +7,11 @@
 //!
 //! Where it differs from the paper, which looks at what a cache costs: what no VM asks for stays where it is, because a cache
 //! that is taken from a VM and given to nobody loses hits and gains nothing; and a level is only divided anew when that is worth
-//! it ([`HostOptions::least_gain`]).
+//! it ([`HostOptions::least_gain`]). Of VMs whose schemes ask for it ([`LevelDemand::half_life_turnovers`]) it looks at more than the
+//! last interval, and gives them more only where that pays for the blocks that move.
 
 mod budget;
+mod lasting;
 mod level;
 mod step;
 mod tenants;
@@ -19,6 +21,7 @@ use lode_reuse::sizing::Objective;
 use lode_types::Level;
 
 pub use self::budget::{BudgetDivision, Writer, divide_writes};
+use self::lasting::Lasting;
 pub(crate) use self::tenants::HostDivision;
 
 use crate::of_sized::OfSized;
@@ -77,6 +80,8 @@ struct Vm {
     wanted: Quota,
     /// What it could have used of each level in the last interval; none where nothing is measured.
     demands: OfSized<Option<LevelDemand>>,
+    /// The same of all it did lately, by which levels are divided; none where the last interval counts by itself.
+    lasting: OfSized<Option<Lasting>>,
     /// There was no memory for a larger share of a level.
     is_denied: OfSized<bool>,
 }
@@ -99,7 +104,8 @@ pub struct LevelView {
 /// Why a level is divided anew.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Reason {
-    /// It is worth it: the objective before and after, by the demands of the last interval.
+    /// It is worth it: the objective before and after, by the demands of the last interval or, where these last, of all lately; after it
+    /// without what the move costs.
     Gain {
         /// With the shares until now.
         before: f64,
@@ -198,7 +204,7 @@ impl HostSizer {
     pub fn forget_demand(&mut self, vm: usize) {
         if let Some(vm) = self.vms.get_mut(vm) {
             self.is_disturbed |= vm.demands.iter().any(Option::is_some);
-            vm.demands = OfSized::default();
+            vm.forget_demand();
         }
     }
 
@@ -289,12 +295,23 @@ impl HostSizer {
 impl Vm {
     fn new(rule: VmRule) -> Vm {
         let none = Quota::default();
-        let (demands, is_denied) = (OfSized::default(), OfSized::default());
-        Vm { rule, share: none, target: none, wanted: none, demands, is_denied }
+        let (demands, lasting) = (OfSized::default(), OfSized::default());
+        let is_denied = OfSized::default();
+        Vm { rule, share: none, target: none, wanted: none, demands, lasting, is_denied }
+    }
+
+    fn forget_demand(&mut self) {
+        self.demands = OfSized::default();
+        self.lasting = OfSized::default();
     }
 
     fn demand(&self, level: Level) -> Option<&LevelDemand> {
         self.demands.get(level)
+    }
+
+    /// By which a level is divided.
+    fn demand_to_divide(&self, level: Level) -> Option<&LevelDemand> {
+        self.lasting.get(level).map(Lasting::demand).or_else(|| self.demand(level))
     }
 
     /// What it may be given at most, for good or as it is served now.

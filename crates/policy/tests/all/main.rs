@@ -14,6 +14,7 @@ mod etica;
 mod fast_cache;
 mod geometry;
 mod host;
+mod host_lasting;
 mod in_samples;
 mod invariants;
 mod larc;

@@ -11,7 +11,15 @@ use crate::parts::sized::reuse::{Reading, Reuse, Stream};
 use crate::parts::sized::{Measure, track_limit};
 use crate::quota::Quota;
 use crate::scheme::{LevelDemand, Points};
-use crate::settings::Settings;
+use crate::settings::{SettingInfo, Settings};
+
+pub(super) const HALF_LIFE: SettingInfo = SettingInfo::number("demand_half_life_turnovers", "16", 0.0, 1e6)
+    .about(
+        "where a host divides (sizing=host), after how many accesses of all VMs what one was seen to use counts half, in turnovers \
+         of the host's levels; shares then move only where that pays for the blocks that move; 0: each interval counts by itself, \
+         and moves cost nothing",
+    )
+    .source("ours: an interval is short beside what a level holds");
 
 /// Re-accesses that read are worth something.
 #[derive(Debug)]
@@ -28,27 +36,34 @@ impl Reading for Useful {
 
 /// See the module's documentation.
 #[derive(Debug)]
-pub(super) struct Demand(Reuse<Useful>);
+pub(super) struct Demand {
+    reuse: Reuse<Useful>,
+    half_life_turnovers: f64,
+}
 
 impl Demand {
     /// `None`: nobody asks.
     pub(super) fn new(settings: &Settings, physical: Quota) -> Option<Demand> {
-        settings.measures_demand().then(|| Demand(Reuse::new(settings, physical)))
+        settings.measures_demand().then(|| Demand {
+            reuse: Reuse::new(settings, physical),
+            half_life_turnovers: settings.number(HALF_LIFE.key),
+        })
     }
 
     #[inline]
     pub(super) fn access(&mut self, access: Access, hash: u32) {
-        self.0.access(access, hash);
+        self.reuse.access(access, hash);
     }
 
     pub(super) fn discard(&mut self, block: BlockNo) {
-        self.0.discard(block);
+        self.reuse.discard(block);
     }
 
     /// Of each level, beside a DRAM level of so many blocks.
     pub(super) fn close_window(&mut self, dram_blocks: u32) -> [LevelDemand; 2] {
         // What the SSD serves takes the whole curve.
-        let all = self.0.demand(Points::All, dram_blocks);
+        let mut all = self.reuse.demand(Points::All, dram_blocks);
+        all.half_life_turnovers = self.half_life_turnovers;
         let ssd = beyond(&all, dram_blocks);
         let mut demands = <[LevelDemand; 2]>::default();
         demands[Level::Ssd.index()] = ssd;
@@ -57,7 +72,7 @@ impl Demand {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
+        self.reuse.memory_bytes()
     }
 }
 

@@ -90,6 +90,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
         &[SettingInfo { default: OFF, ..sizer::SIZED }],
         sizer::SETTINGS,
         SAMPLED_HISTORY,
+        DEMANDS,
         SIZE_SHADOWS,
     ],
     build: |settings, physical, quota| AnyScheme::Auto(Box::new(Auto::new(settings, physical, quota))),
@@ -104,6 +105,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     ..SchemeInfo::PLAIN
 };
 
+static DEMANDS: &[SettingInfo] = &[demand::HALF_LIFE];
 static SIZE_SHADOWS: &[SettingInfo] = &[sizes::SHADOWS];
 static OBJECTIVES: &[SettingInfo] = &[sizer::objective_setting("latency"), sizer::PPC_FLOOR];
 
