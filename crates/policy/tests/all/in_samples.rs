@@ -82,6 +82,7 @@ const SAME: &[&str] = &[
     "sizing_interval_s",
     "disk_peak_interval_s",
     // Of sizing.
+    "demand_half_life_turnovers",
     "min_blocks",
     "shrink_rate",
     "ppc_floor",

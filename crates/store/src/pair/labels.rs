@@ -138,17 +138,7 @@ impl Pair {
         };
         check_are_one(&labels, newest)?;
         if known_generation.is_some_and(|known| known > newest.generation) {
-            let context = match labels {
-                [Some(_), Some(_)] => format!(
-                    "both SSDs of pair {} are old copies: this host has served newer ones; bring those back",
-                    newest.pair
-                ),
-                _ => format!(
-                    "the other SSD of pair {} has gone on without the one that is there, which is older; bring back the other one",
-                    newest.pair
-                ),
-            };
-            return Err(wrong(context));
+            return Err(wrong(old_copies(&labels, newest)));
         }
         // Every label before the newest one was written to all who had everything then. One that is older still is of a device
         // that was dropped, and in whose place another one came, or as it was in an earlier run.
@@ -177,17 +167,7 @@ impl Pair {
         let is_remembered =
             known_generation.is_some_and(|known| known.saturating_add(1) >= newest.generation);
         if is_alone && !is_remembered {
-            let what = match labels {
-                [Some(_), Some(_)] => {
-                    format!("an old copy of one SSD of pair {} is in its place", newest.pair)
-                }
-                _ => format!("one SSD of pair {} is missing", newest.pair),
-            };
-            let context = format!(
-                "{what}, and it cannot be told whether it has gone on without the other one, which is there; bring it back, or start \
-                 where the pair was served last"
-            );
-            return Err(wrong(context));
+            return Err(wrong(may_have_gone_on(&labels, newest)));
         }
         let device_bytes = [0, 1].map(|member| labels[member].map_or(0, |label| label.device_bytes));
         let PairLabel { pair: id, number, pairs, generation, pair_bytes, .. } = *newest;
@@ -296,6 +276,32 @@ impl Pair {
     pub fn first_in_sync(&self) -> usize {
         usize::from(!self.in_sync[0])
     }
+}
+
+/// Why labels are refused that are older than those which the host remembers.
+fn old_copies(labels: &[Option<PairLabel>; MEMBERS], newest: &PairLabel) -> String {
+    match labels {
+        [Some(_), Some(_)] => format!(
+            "both SSDs of pair {} are old copies: this host has served newer ones; bring those back",
+            newest.pair
+        ),
+        _ => format!(
+            "the other SSD of pair {} has gone on without the one that is there, which is older; bring back the other one",
+            newest.pair
+        ),
+    }
+}
+
+/// Why the only member that has everything is refused, where nobody knows of the other one.
+fn may_have_gone_on(labels: &[Option<PairLabel>; MEMBERS], newest: &PairLabel) -> String {
+    let what = match labels {
+        [Some(_), Some(_)] => format!("an old copy of one SSD of pair {} is in its place", newest.pair),
+        _ => format!("one SSD of pair {} is missing", newest.pair),
+    };
+    format!(
+        "{what}, and it cannot be told whether it has gone on without the other one, which is there; bring it back, or start where the \
+         pair was served last"
+    )
 }
 
 /// Refuses labels that are not those of one pair, each of its own member.
