@@ -14,7 +14,7 @@ use crate::error::{FormatError, Wrong};
 use crate::layout::DeviceLayout;
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const MAGIC: &[u8; 8] = b"LODEdirc";
+pub(crate) const MAGIC: &[u8; 8] = b"LODEdirc";
 const WHAT: &str = "Directory";
 
 const VOLUMES_PER_PAGE: usize = 15;
@@ -370,8 +370,19 @@ impl Directory {
         if self.owners.iter().flatten().all(known) { Ok(()) } else { Err(wrong("owner")) }
     }
 
-    /// The newer valid one of two copies; the error of the first when neither is valid.
+    /// The newer valid one of two copies; the error of the first when neither is valid. A page of another version in either of them is an
+    /// error, whatever the others are.
     pub fn newest(cache: CacheId, copies: [&[u8]; 2]) -> Result<Directory, FormatError> {
+        let other_version = |page| {
+            let error = page::open::<Head>(WHAT, MAGIC, None, page).err()?;
+            matches!(error.wrong, Wrong::Version { cache: of, .. } if of == cache).then_some(error)
+        };
+        let mut pages = copies.into_iter().flat_map(|copy| copy.chunks(PAGE_BYTES));
+        if let Some(error) = pages.find_map(other_version)
+            && !planted("directory-of-another-version-overlooked")
+        {
+            return Err(error);
+        }
         // What a copy claims is true if it is whole, so that the other one is only needed where it is not.
         let claim = |bytes: &[u8]| Raw::read_from_prefix(bytes).map_or(0, |(raw, _)| raw.generation.get());
         let [one, other] = copies;

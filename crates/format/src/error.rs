@@ -1,5 +1,8 @@
 //! Why bytes were not accepted.
 
+use crate::FORMAT_VERSION;
+use crate::page::CacheId;
+
 /// What is wrong with a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -13,7 +16,12 @@ pub enum Wrong {
     /// The page belongs to another cache.
     Cache,
     /// The format is of a version this program does not read.
-    Version(u32),
+    Version {
+        /// Which one.
+        version: u32,
+        /// The cache, pair or read SSD.
+        cache: CacheId,
+    },
     /// A field has a value it cannot have.
     Field(&'static str),
 }
@@ -28,14 +36,24 @@ pub struct FormatError {
     pub wrong: Wrong,
 }
 
+impl FormatError {
+    /// Whether a program of another version wrote it.
+    pub fn is_of_other_version(&self) -> bool {
+        matches!(self.wrong, Wrong::Version { .. })
+    }
+}
+
 fn describe(wrong: &Wrong) -> String {
     match wrong {
         Wrong::Length => "The page is cut short".to_owned(),
         Wrong::Magic => "Not a page of a Lodestore cache".to_owned(),
         Wrong::Checksum => "The checksum does not match; the page is torn or damaged".to_owned(),
         Wrong::Cache => "The page belongs to another cache".to_owned(),
-        Wrong::Version(version) => {
-            format!("Format version {version} is not known to this program; use a newer lode")
+        Wrong::Version { version, cache } => {
+            let maker = if *version > FORMAT_VERSION { "a newer lode" } else { "an older lode" };
+            format!(
+                "{cache} is of format version {version}: it was made by {maker}, and this one can't read it; use the lode that made it"
+            )
         }
         Wrong::Field(name) => format!("The field '{name}' has a value it cannot have"),
     }

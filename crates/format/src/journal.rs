@@ -12,7 +12,7 @@ use crate::error::{FormatError, Wrong};
 use crate::layout::PlaceNo;
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const MAGIC: &[u8; 8] = b"LODEjrnl";
+pub(crate) const MAGIC: &[u8; 8] = b"LODEjrnl";
 const WHAT: &str = "Journal page";
 
 /// Records of one page.

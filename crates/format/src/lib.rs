@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod checksum;
+mod copies;
 mod directory;
 mod error;
 mod journal;
@@ -17,6 +18,7 @@ mod pair;
 mod read_ssd;
 mod record_buffer;
 mod redo;
+mod sign;
 mod superblock;
 mod table;
 
@@ -32,6 +34,7 @@ pub use record_buffer::{
     BUFFERED_RECORD_BYTES, BootId, Buffered, FoundRecords, RecordBufferHeader, encode_buffered,
 };
 pub use redo::{REDO_ENTRIES_PER_PAGE, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage};
+pub use sign::PageSign;
 pub use superblock::Superblock;
 pub use table::{ENTRIES_PER_PAGE, EntryState, TableEntry, TablePage, TableView};
 

@@ -57,9 +57,9 @@ impl std::str::FromStr for CacheId {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct Head {
-    magic: [u8; 8],
+    pub(crate) magic: [u8; 8],
     crc: U32,
-    version: U32,
+    pub(crate) version: U32,
     pub(crate) cache: CacheId,
 }
 
@@ -125,7 +125,7 @@ where
         return Err(error(Wrong::Checksum));
     }
     if head.version.get() != crate::FORMAT_VERSION {
-        return Err(error(Wrong::Version(head.version.get())));
+        return Err(error(Wrong::Version { version: head.version.get(), cache: head.cache }));
     }
     if cache.is_some_and(|cache| cache != head.cache) {
         return Err(error(Wrong::Cache));

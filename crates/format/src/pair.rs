@@ -6,10 +6,11 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::copies;
 use crate::error::{FormatError, Wrong};
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const MAGIC: &[u8; 8] = b"LODEpair";
+pub(crate) const MAGIC: &[u8; 8] = b"LODEpair";
 const WHAT: &str = "Label of an SSD of a pair";
 
 /// What the label says.
@@ -118,13 +119,9 @@ impl PairLabel {
         Ok(label)
     }
 
-    /// The newer valid one of two copies; the error of the first when neither is valid.
+    /// The newer valid one of two copies. One of another version is an error, whatever the other one is.
     pub fn newest(copies: [&[u8]; 2]) -> Result<PairLabel, FormatError> {
-        match copies.map(PairLabel::decode) {
-            [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
-            [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
-            [Err(error), Err(_)] => Err(error),
-        }
+        copies::newest(copies.map(PairLabel::decode), |label| label.generation)
     }
 
     /// The copy that this generation is written to.

@@ -4,10 +4,11 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::copies;
 use crate::error::FormatError;
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const MAGIC: &[u8; 8] = b"LODEread";
+pub(crate) const MAGIC: &[u8; 8] = b"LODEread";
 const WHAT: &str = "Label of a read SSD";
 
 /// What the label says.
@@ -42,5 +43,10 @@ impl ReadSsdLabel {
     pub fn decode(bytes: &[u8]) -> Result<ReadSsdLabel, FormatError> {
         let raw: Raw = page::open(WHAT, MAGIC, None, bytes)?;
         Ok(ReadSsdLabel { id: raw.head.cache, device_bytes: raw.device_bytes.get() })
+    }
+
+    /// The first valid one of two copies. One of another version is an error, whatever the other one is.
+    pub fn newest(copies: [&[u8]; 2]) -> Result<ReadSsdLabel, FormatError> {
+        copies::newest(copies.map(ReadSsdLabel::decode), |_| 0)
     }
 }

@@ -18,7 +18,7 @@ use crate::error::{FormatError, Wrong};
 use crate::journal::{Record, RecordKind};
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const MAGIC: &[u8; 8] = b"LODErbuf";
+pub(crate) const MAGIC: &[u8; 8] = b"LODErbuf";
 const WHAT: &str = "Record buffer";
 
 /// Bytes of one record.
@@ -315,6 +315,6 @@ mod tests {
         page[at..at + 4].copy_from_slice(&(crate::FORMAT_VERSION + 1).to_le_bytes());
         page::seal(page);
         let refusal = RecordBufferHeader::decode(&bytes).unwrap_err();
-        assert_eq!(refusal.wrong, Wrong::Version(crate::FORMAT_VERSION + 1));
+        assert_eq!(refusal.wrong, Wrong::Version { version: crate::FORMAT_VERSION + 1, cache: header().cache });
     }
 }

@@ -18,9 +18,9 @@ use crate::checksum::VolumeTag;
 use crate::error::{FormatError, Wrong};
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const LABEL_MAGIC: &[u8; 8] = b"LODErlab";
-const STATE_MAGIC: &[u8; 8] = b"LODErsta";
-const TABLE_MAGIC: &[u8; 8] = b"LODErtab";
+pub(crate) const LABEL_MAGIC: &[u8; 8] = b"LODErlab";
+pub(crate) const STATE_MAGIC: &[u8; 8] = b"LODErsta";
+pub(crate) const TABLE_MAGIC: &[u8; 8] = b"LODErtab";
 const LABEL: &str = "Label of a redo log";
 const STATE: &str = "State of a redo log";
 const TABLE: &str = "Table page of a redo log";

@@ -5,11 +5,12 @@ use lode_types::BlockSize;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::copies;
 use crate::error::{FormatError, Wrong};
 use crate::layout::DeviceLayout;
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const MAGIC: &[u8; 8] = b"LODEsupr";
+pub(crate) const MAGIC: &[u8; 8] = b"LODEsupr";
 const WHAT: &str = "Superblock";
 
 /// What the superblock says.
@@ -72,13 +73,9 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// The newer valid one of two copies; the error of the first when neither is valid.
+    /// The newer valid one of two copies. One of another version is an error, whatever the other one is.
     pub fn newest(copies: [&[u8]; 2]) -> Result<Superblock, FormatError> {
-        match copies.map(Superblock::decode) {
-            [Ok(a), Ok(b)] => Ok(if b.generation > a.generation { b } else { a }),
-            [Ok(one), Err(_)] | [Err(_), Ok(one)] => Ok(one),
-            [Err(error), Err(_)] => Err(error),
-        }
+        copies::newest(copies.map(Superblock::decode), |copy| copy.generation)
     }
 
     /// The copy that this generation is written to.

@@ -8,7 +8,7 @@ use crate::checksum::VolumeTag;
 use crate::error::{FormatError, Wrong};
 use crate::page::{self, CacheId, Head, PAGE_BYTES};
 
-const MAGIC: &[u8; 8] = b"LODEslot";
+pub(crate) const MAGIC: &[u8; 8] = b"LODEslot";
 const WHAT: &str = "Place table";
 
 /// Places that one page describes.

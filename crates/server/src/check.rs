@@ -6,11 +6,12 @@ use std::path::Path;
 use lode_format::PairLabel;
 use lode_media::{Lock, MediaFile, OpenOptions};
 use lode_store::pair::{MEMBERS, Pair, PairDevice, probe_pair};
-use lode_store::{CacheCopies, Store, StoreErrorKind, StoreView, SyncDevice, VolumeCheck, probe_read_ssd};
+use lode_store::{CacheCopies, StoreErrorKind, StoreView, SyncDevice, VolumeCheck, probe_read_ssd, sign_of};
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
+use crate::strangers::other_version;
 use crate::sync_device::FileDevice;
 use crate::volumes;
 
@@ -164,6 +165,9 @@ pub fn check_device(
                 "{shown} is a read SSD, which holds nothing that outlives a run: there is nothing to check"
             ),
         ),
+        StoreErrorKind::NotACache => {
+            other_version(path, &mut FileDevice(&file)).unwrap_or_else(|| ServerError::store(&shown, error))
+        }
         _ => ServerError::store(&shown, error),
     })?;
     let (copies, checked) = look(&mut FileDevice(&file), &view, options, progress);
@@ -202,12 +206,10 @@ fn check_member(
     Ok(report(format!("{shown}, one SSD of a pair"), &view, (copies, &checked), false))
 }
 
-/// Whether a file begins as a cache SSD does, or as one of a pair, be it in use or not.
+/// Whether a file begins as a cache SSD does, one of a pair, or a read SSD, be it in use or not, of whatever version.
 pub fn is_cache(path: &Path) -> bool {
     MediaFile::open(path, &OpenOptions { write: false, lock: Lock::None, ..OpenOptions::default() })
-        .is_ok_and(|file| {
-            Store::probe(&mut FileDevice(&file)).is_ok() || probe_pair(&mut FileDevice(&file)).is_ok()
-        })
+        .is_ok_and(|file| sign_of(&mut FileDevice(&file)).is_some())
 }
 
 type Checked = Result<VolumeCheck, (lode_store::VolumeInfo, String)>;

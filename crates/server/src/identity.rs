@@ -262,6 +262,11 @@ impl StateFile {
         })
     }
 
+    /// The cache that this host last served, and where it was.
+    pub(crate) fn last_served(&self) -> Result<Option<(String, PathBuf)>, ServerError> {
+        Ok(self.read()?.map(|remembered| (remembered.uuid, remembered.ssd)))
+    }
+
     /// Refuses to go without an SSD where there was one.
     pub(crate) fn check_absence(&self) -> Result<(), ServerError> {
         let Some(remembered) = self.read()? else { return Ok(()) };

@@ -59,6 +59,7 @@ mod space;
 mod ssd;
 mod start;
 mod status;
+mod strangers;
 mod strict_json;
 mod sync_device;
 mod threads;

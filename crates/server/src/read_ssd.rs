@@ -14,6 +14,7 @@ use tracing::info;
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
+use crate::strangers::other_version;
 use crate::sync_device::FileDevice;
 
 /// A read SSD that is the right one.
@@ -36,7 +37,17 @@ impl ReadSsd {
                     "it holds a cache; are `ssd.path` and `read_ssd.path` exchanged?".to_owned()
                 }
                 (StoreErrorKind::NotACache, Err(_)) => {
+                    if let Some(other) = other_version(path, &mut FileDevice(&file)) {
+                        return other;
+                    }
                     format!("correct `read_ssd.path`, or if the device is new run `lode format --read-ssd {device}` first")
+                }
+                (StoreErrorKind::OtherVersion, _) => {
+                    let what = format!(
+                        "{device} is no read SSD of this version, and nothing was changed. It holds nothing that is not elsewhere: `lode \
+                         format --read-ssd --force {device}` makes it one"
+                    );
+                    return ServerError::because(ServerErrorKind::Store, what, error);
                 }
                 _ => return ServerError::store(path.display(), error),
             };

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lode_format::{Superblock, VolumeTag};
 use lode_media::{MediaFile, OpenOptions};
-use lode_store::pair::{MEMBERS, Pair, probe_pair};
-use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec, probe_read_ssd};
+use lode_store::pair::{MEMBERS, Pair};
+use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec};
 use tracing::{info, warn};
 
 use crate::backing::identify;
@@ -23,6 +23,7 @@ use crate::records::Records;
 use crate::shared::{Disks, DisksOf};
 use crate::sidecar::claims::give_up;
 use crate::sidecar::decide::Seen;
+use crate::strangers::no_cache;
 use crate::sync_device::FileDevice;
 
 /// What a cache is on, open.
@@ -351,34 +352,7 @@ fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), 
     let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
         ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
     })?;
-    let superblock = Store::probe(&mut FileDevice(&file)).map_err(|error| {
-        if error.kind() != StoreErrorKind::NotACache {
-            return ServerError::store(&path, error);
-        }
-        if let Ok(label) = probe_pair(&mut FileDevice(&file)) {
-            let text = match label.pairs {
-                1 => format!(
-                    "{path} is one SSD of pair {}, and the configuration names no other one: add `mirror` to [ssd], with the path of \
-                     the other SSD",
-                    label.pair
-                ),
-                pairs => format!(
-                    "{path} is an SSD of pair {} of {pairs} of cache {}, and the configuration names no other one: name the SSDs of all \
-                     pairs in `pairs` of [ssd]",
-                    label.number + 1,
-                    label.pair
-                ),
-            };
-            return ServerError::new(ServerErrorKind::Identity, text);
-        }
-        let what = match probe_read_ssd(&mut FileDevice(&file)) {
-            Ok(_) => format!("{path} is a read SSD; are `ssd.path` and `read_ssd.path` exchanged?"),
-            Err(_) => format!(
-                "{path} holds no cache that can be read; correct `ssd.path`, or if the device is new run `lode format {path}` first"
-            ),
-        };
-        ServerError::because(ServerErrorKind::Store, what, error)
-    })?;
+    let superblock = Store::probe(&mut FileDevice(&file)).map_err(|error| no_cache(config, &file, error))?;
     Ok((SsdFiles::One(file), superblock))
 }
 

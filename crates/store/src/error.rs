@@ -10,6 +10,8 @@ use lode_types::MediaError;
 pub enum StoreErrorKind {
     /// The device holds no Lodestore cache that this program can read.
     NotACache,
+    /// A program of another version of the format wrote what the device holds, and this one does not know what it means.
+    OtherVersion,
     /// The device has another size than when it was formatted.
     WrongSize,
     /// Metadata that was durable cannot be read any more.
@@ -84,8 +86,16 @@ impl StoreError {
     }
 }
 
+impl StoreError {
+    /// A page was not accepted, which means this unless it is of another version.
+    pub(crate) fn of_page(otherwise: StoreErrorKind, error: FormatError) -> StoreError {
+        let kind = if error.is_of_other_version() { StoreErrorKind::OtherVersion } else { otherwise };
+        StoreError::new(kind, error.to_string())
+    }
+}
+
 impl From<FormatError> for StoreError {
     fn from(error: FormatError) -> StoreError {
-        StoreError::new(StoreErrorKind::Damaged, error.to_string())
+        StoreError::of_page(StoreErrorKind::Damaged, error)
     }
 }

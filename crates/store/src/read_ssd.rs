@@ -33,30 +33,28 @@ pub fn format_read_ssd(device: &mut dyn SyncDevice, id: CacheId) -> Result<ReadS
 /// The label of a device, if it is a read SSD.
 ///
 /// # Errors
-/// [`StoreErrorKind::NotACache`] when it is none, [`StoreErrorKind::WrongSize`] when it is not as large as it was,
-/// [`StoreErrorKind::Media`].
+/// [`StoreErrorKind::NotACache`] when it is none, [`StoreErrorKind::OtherVersion`], [`StoreErrorKind::WrongSize`] when it is not as large
+/// as it was, [`StoreErrorKind::Media`].
 pub fn probe_read_ssd(device: &mut dyn SyncDevice) -> Result<ReadSsdLabel, StoreError> {
     let not_one = |context: String| StoreError::new(StoreErrorKind::NotACache, context);
     if device.size_bytes() <= ReadSsdLabel::DATA_START_BYTES {
         return Err(not_one("the device is too small to be a read SSD".to_owned()));
     }
-    let mut wrong = None;
-    for copy in 0..2 {
-        let mut page = vec![0; PAGE_BYTES];
-        read(device, DeviceLayout::superblock(copy), &mut page)?;
-        match ReadSsdLabel::decode(&page) {
-            Ok(label) if label.device_bytes == device.size_bytes() => return Ok(label),
-            Ok(label) => {
-                let context = format!(
-                    "the device has {} bytes and was made a read SSD with {}; restore the size, or format it again: it \
-                     holds nothing that is not elsewhere",
-                    device.size_bytes(),
-                    label.device_bytes
-                );
-                return Err(StoreError::new(StoreErrorKind::WrongSize, context));
-            }
-            Err(error) => wrong = wrong.or(Some(error)),
-        }
+    let mut copies = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
+    for (copy, page) in copies.iter_mut().enumerate() {
+        read(device, DeviceLayout::superblock(copy as u8), page)?;
     }
-    Err(not_one(wrong.map(|error| error.to_string()).unwrap_or_default()))
+    let label = ReadSsdLabel::newest([&copies[0], &copies[1]])
+        .map_err(|error| StoreError::of_page(StoreErrorKind::NotACache, error))?;
+    if device.size_bytes() != label.device_bytes {
+        let context = format!(
+            "the device has {} bytes and was made read SSD {} with {}; restore the size, or format it again with `lode format \
+             --read-ssd --force`: it holds nothing that is not elsewhere",
+            device.size_bytes(),
+            label.id,
+            label.device_bytes
+        );
+        return Err(StoreError::new(StoreErrorKind::WrongSize, context));
+    }
+    Ok(label)
 }

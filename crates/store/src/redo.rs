@@ -55,8 +55,8 @@ fn write_states(device: &mut dyn SyncDevice, label: &RedoLabel, state: &RedoStat
 /// Reads a log. `None`: there is none, but something else, or one that was never made whole.
 ///
 /// # Errors
-/// [`StoreErrorKind::Damaged`] when a group that was complete is not any more, or the log is of a version that this program
-/// does not know; [`StoreErrorKind::Media`].
+/// [`StoreErrorKind::Damaged`] when a group that was complete is not any more, [`StoreErrorKind::OtherVersion`] when any part of the log is
+/// of a version that this program does not know; [`StoreErrorKind::Media`].
 pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, StoreError> {
     let mut page = vec![0; PAGE_BYTES];
     if device.size_bytes() < PAGE_BYTES as u64 {
@@ -65,7 +65,7 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
     read(device, 0, &mut page)?;
     let label = match RedoLabel::decode(&page) {
         Ok(label) => label,
-        Err(error) if matches!(error.wrong, Wrong::Version(_)) => return Err(error.into()),
+        Err(error) if error.is_of_other_version() => return Err(error.into()),
         // The label is written last, and once: it is none, or something else.
         Err(error) if matches!(error.wrong, Wrong::Magic) => return Ok(None),
         Err(error) => return Err(damaged(error.to_string())),
@@ -76,7 +76,10 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
     let (mut states, mut unreadable) = ([None; RedoLayout::STATES as usize], None);
     for copy in 0..RedoLayout::STATES {
         match read(device, RedoLayout::state(copy), &mut page) {
-            Ok(()) => states[usize::from(copy)] = RedoState::decode(&label, &page).ok(),
+            Ok(()) => match RedoState::decode(&label, &page) {
+                Err(error) if error.is_of_other_version() => return Err(error.into()),
+                state => states[usize::from(copy)] = state.ok(),
+            },
             Err(error) => unreadable = Some(error),
         }
     }

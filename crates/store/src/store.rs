@@ -56,7 +56,7 @@ impl Store {
             read_pages(device, DeviceLayout::superblock(copy as u8), buf)?;
         }
         Superblock::newest([&copies[0], &copies[1]])
-            .map_err(|error| StoreError::new(StoreErrorKind::NotACache, error.to_string()))
+            .map_err(|error| StoreError::of_page(StoreErrorKind::NotACache, error))
     }
 
     /// Opens a cache for a new run: checks that the device is the one that was formatted, and raises

@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superblock, Volume, VolumeTag};
+use lode_format::{
+    BootId, DeviceLayout, Directory, EntryState, FormatError, Record, Superblock, Volume, VolumeTag,
+};
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
 use crate::device::{SyncDevice, read_pages};
@@ -51,6 +53,19 @@ pub struct BlockCounts {
     pub dirty: u64,
 }
 
+/// Neither copy of the directory can be read, or one is of another version.
+fn no_directory(superblock: &Superblock, error: FormatError) -> StoreError {
+    let advice = match error.is_of_other_version() {
+        true => "",
+        false => {
+            ". Without it nobody knows whose blocks are where: restore the SSD from a copy; `lode format --force` makes it usable again \
+             and loses what it holds"
+        }
+    };
+    let error = StoreError::from(error);
+    StoreError::new(error.kind(), format!("cache {}: {}{advice}", superblock.cache, error.context()))
+}
+
 impl StoreView {
     /// Reads what a device holds, and checks that it is the one that was formatted.
     pub fn read(device: &mut dyn SyncDevice) -> Result<StoreView, StoreError> {
@@ -59,9 +74,10 @@ impl StoreView {
             return Err(StoreError::new(
                 StoreErrorKind::WrongSize,
                 format!(
-                    "the device has {} bytes and the cache on it was made for {}; \
-                     restore the size, or format it again and lose what it holds",
+                    "the device has {} bytes and cache {} on it was made for {}; restore the size, or format it again with `lode format \
+                     --force` and lose what it holds",
                     device.size_bytes(),
+                    superblock.cache,
                     superblock.device_bytes
                 ),
             ));
@@ -71,7 +87,8 @@ impl StoreView {
         for (copy, buf) in copies.iter_mut().enumerate() {
             read_pages(device, DeviceLayout::directory(copy as u8), buf)?;
         }
-        let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])?;
+        let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])
+            .map_err(|error| no_directory(&superblock, error))?;
         Ok(StoreView { superblock, layout, directory, buffered: HashMap::new(), is_durable: false })
     }
 

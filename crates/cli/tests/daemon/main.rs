@@ -36,4 +36,5 @@ mod steering;
 mod switching;
 mod tools;
 mod two_ssds;
+mod versions;
 mod watching;
