@@ -37,6 +37,10 @@ pub trait SyncDevice {
     }
     /// Writes `bytes` at `offset_bytes`.
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError>;
+    /// Writes so many zeroes. A device that can do so without taking space for them does.
+    fn write_zeroes(&mut self, offset_bytes: u64, length_bytes: usize) -> Result<(), MediaError> {
+        self.write(offset_bytes, &vec![0; length_bytes])
+    }
     /// Makes everything written durable.
     fn flush(&mut self) -> Result<(), MediaError>;
 }
@@ -79,6 +83,10 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         (**self).write(offset_bytes, bytes)
     }
 
+    fn write_zeroes(&mut self, offset_bytes: u64, length_bytes: usize) -> Result<(), MediaError> {
+        (**self).write_zeroes(offset_bytes, length_bytes)
+    }
+
     fn flush(&mut self) -> Result<(), MediaError> {
         (**self).flush()
     }
@@ -113,6 +121,10 @@ pub(crate) fn read_pages(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8
 
 pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
     device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
+}
+
+pub(crate) fn write_zeroes(device: &mut dyn SyncDevice, offset: u64, bytes: usize) -> Result<(), StoreError> {
+    device.write_zeroes(offset, bytes).map_err(|error| StoreError::media("zero", offset, error))
 }
 
 pub(crate) fn flush(device: &mut dyn SyncDevice) -> Result<(), StoreError> {
