@@ -7,7 +7,8 @@
 use lode_format::{
     BUFFERED_RECORD_BYTES, CacheId, DeviceLayout, Directory, DroppedCopies, ENTRIES_PER_PAGE, JournalPage,
     PAGE_BYTES, PairLabel, RECORDS_PER_PAGE, REDO_ENTRIES_PER_PAGE, RecordBufferHeader, RedoLabel,
-    RedoLayout, RedoState, RedoTablePage, Superblock, TablePage, Volume, VolumeExtents, VolumeTag,
+    RedoLayout, RedoRanges, RedoState, RedoTablePage, Superblock, TablePage, Volume, VolumeExtents,
+    VolumeTag,
 };
 
 const CRC: std::ops::Range<usize> = 8..12;
@@ -208,6 +209,14 @@ pub fn check_redo_log(data: &[u8]) -> bool {
     let Ok(state) = RedoState::decode(&label, &sealed(state)) else { return false };
     assert!(state.blocks <= layout.capacity_blocks);
     assert_eq!(RedoState::decode(&label, &state.encode(label.cache)[..]), Ok(state));
+    let _ = RedoRanges::decode(&label, &state, table);
+    if let Ok(ranges) = RedoRanges::decode(&label, &state, &sealed(table)) {
+        assert!(ranges.ranges.len() <= RedoRanges::MOST && state.blocks == 0);
+        let blocks = label.volume_bytes.div_ceil(layout.block.bytes());
+        assert!(ranges.ranges.iter().all(|range| range.start < range.end && range.end <= blocks));
+        assert_eq!(RedoRanges::decode(&label, &state, &ranges.encode(label.cache)[..]), Ok(ranges));
+        return true;
+    }
     let _ = RedoTablePage::decode(&label, &state, 0, table);
     let Ok(table) = RedoTablePage::decode(&label, &state, 0, &sealed(table)) else { return false };
     assert_eq!(table.entries.len(), REDO_ENTRIES_PER_PAGE.min(state.blocks as usize));

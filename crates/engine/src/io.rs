@@ -32,6 +32,8 @@ pub(crate) enum Owner {
     Range,
     /// This write of the group under way.
     Group(u32),
+    /// What the redo log says of trims and zeroings.
+    RedoRanges,
     /// The flush of the redo log in flight.
     RedoFlush,
 }

@@ -33,7 +33,9 @@ pub use read_ssd::ReadSsdLabel;
 pub use record_buffer::{
     BUFFERED_RECORD_BYTES, BootId, Buffered, FoundRecords, RecordBufferHeader, encode_buffered,
 };
-pub use redo::{REDO_ENTRIES_PER_PAGE, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage};
+pub use redo::{
+    REDO_ENTRIES_PER_PAGE, RedoEntry, RedoLabel, RedoLayout, RedoRanges, RedoState, RedoTablePage,
+};
 pub use sign::PageSign;
 pub use superblock::Superblock;
 pub use table::{ENTRIES_PER_PAGE, EntryState, TableEntry, TablePage, TableView};

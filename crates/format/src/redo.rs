@@ -7,8 +7,12 @@
 //! The *label* is written when the log is made and says whose it is. A group's table pages and blocks are written and flushed
 //! before both copies of the *state* say that it is complete; when the backing disk durably has all of its blocks, both say
 //! that the log is empty. So of two copies that differ the one of the later group counts, and of one group the one that is
-//! empty. A state that is torn is of a moment at which nothing had to be done. This module must not know who writes the log,
-//! or when.
+//! empty. A state that is torn is of a moment at which nothing had to be done.
+//!
+//! While the log is empty the first table page may name *ranges* instead: what of the disk trims and zeroings are about to change
+//! past groups, and have not changed durably yet. This module must not know who writes the log, or when.
+
+use std::ops::Range;
 
 use lode_types::BlockSize;
 use zerocopy::little_endian::{U32, U64};
@@ -21,9 +25,11 @@ use crate::page::{self, CacheId, Head, PAGE_BYTES};
 pub(crate) const LABEL_MAGIC: &[u8; 8] = b"LODErlab";
 pub(crate) const STATE_MAGIC: &[u8; 8] = b"LODErsta";
 pub(crate) const TABLE_MAGIC: &[u8; 8] = b"LODErtab";
+pub(crate) const RANGES_MAGIC: &[u8; 8] = b"LODErrng";
 const LABEL: &str = "Label of a redo log";
 const STATE: &str = "State of a redo log";
 const TABLE: &str = "Table page of a redo log";
+const RANGES: &str = "Ranges of a redo log";
 
 /// Pages before the tables: the label and two copies of the state.
 const FIRST_PAGES: u64 = 3;
@@ -278,5 +284,87 @@ impl RedoTablePage {
             entries.push(entry);
         }
         Ok(RedoTablePage { volume: label.volume, group: state.group, page: number, entries })
+    }
+}
+
+/// Ranges of blocks that trims and zeroings change on the backing disk past groups, and that no flush covers yet. They are in the place
+/// of the first table page, while the log is empty. After a power cut they may be torn, and are not needed: what can be read of the
+/// disk is durable then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedoRanges {
+    /// The volume.
+    pub volume: VolumeTag,
+    /// The latest group before them.
+    pub group: u64,
+    /// At most [`RedoRanges::MOST`] of them, none of which is empty.
+    pub ranges: Vec<Range<u64>>,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawRanges {
+    head: Head,
+    volume: U64,
+    group: U64,
+    count: U64,
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawRange {
+    start: U64,
+    end: U64,
+}
+
+impl RedoRanges {
+    /// What is written at once, so that a write that fails leaves the ranges of before or the new ones.
+    const SECTOR_BYTES: usize = 512;
+    /// The most that there is room for.
+    pub const MOST: usize = (Self::SECTOR_BYTES - size_of::<RawRanges>()) / size_of::<RawRange>();
+    /// Where they are.
+    pub const AT: u64 = FIRST_PAGES * PAGE_BYTES as u64;
+
+    /// The page to write.
+    pub fn encode(&self, cache: CacheId) -> Box<[u8; PAGE_BYTES]> {
+        let mut page = page::start_page(&RawRanges {
+            head: Head::new(RANGES_MAGIC, cache),
+            volume: U64::new(self.volume.0),
+            group: U64::new(self.group),
+            count: U64::new(self.ranges.len() as u64),
+        });
+        let places = page[size_of::<RawRanges>()..].chunks_exact_mut(size_of::<RawRange>());
+        for (place, range) in places.zip(&self.ranges) {
+            let raw = RawRange { start: U64::new(range.start), end: U64::new(range.end) };
+            place.copy_from_slice(raw.as_bytes());
+        }
+        page::seal(&mut page);
+        page
+    }
+
+    /// Reads those that belong to the log with this label and state.
+    pub fn decode(label: &RedoLabel, state: &RedoState, bytes: &[u8]) -> Result<RedoRanges, FormatError> {
+        let raw: RawRanges = page::open(RANGES, RANGES_MAGIC, Some(label.cache), bytes)?;
+        if raw.volume.get() != state.volume.0 {
+            return wrong(RANGES, "volume");
+        }
+        if raw.group.get() != state.group || state.blocks > 0 {
+            return wrong(RANGES, "group");
+        }
+        let count = raw.count.get();
+        if count > Self::MOST as u64 {
+            return wrong(RANGES, "count");
+        }
+        let blocks = label.volume_bytes.div_ceil(label.layout.block.bytes());
+        let mut ranges = Vec::with_capacity(count as usize);
+        let places = bytes[size_of::<RawRanges>()..PAGE_BYTES].chunks_exact(size_of::<RawRange>());
+        for place in places.take(count as usize) {
+            let Ok(raw) = RawRange::read_from_bytes(place) else { return wrong(RANGES, "range") };
+            let range = raw.start.get()..raw.end.get();
+            if range.is_empty() || range.end > blocks {
+                return wrong(RANGES, "range");
+            }
+            ranges.push(range);
+        }
+        Ok(RedoRanges { volume: state.volume, group: state.group, ranges })
     }
 }

@@ -6,13 +6,14 @@ use crate::FORMAT_VERSION;
 use crate::page::{CacheId, Head, PAGE_BYTES, is_sealed};
 
 /// What begins with which eight bytes.
-const KINDS: [(&[u8; 8], &str); 10] = [
+const KINDS: [(&[u8; 8], &str); 11] = [
     (crate::superblock::MAGIC, "a Lodestore cache"),
     (crate::pair::MAGIC, "an SSD of a Lodestore pair"),
     (crate::read_ssd::MAGIC, "a Lodestore read SSD"),
     (crate::redo::LABEL_MAGIC, "a Lodestore redo log"),
     (crate::redo::STATE_MAGIC, "a part of a Lodestore redo log"),
     (crate::redo::TABLE_MAGIC, "a part of a Lodestore redo log"),
+    (crate::redo::RANGES_MAGIC, "a part of a Lodestore redo log"),
     (crate::directory::MAGIC, "a part of a Lodestore cache"),
     (crate::table::MAGIC, "a part of a Lodestore cache"),
     (crate::journal::MAGIC, "a part of a Lodestore cache"),

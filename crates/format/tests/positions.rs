@@ -2,6 +2,8 @@
 //!
 //! The offsets here are the format. They never change: a field that moves makes a new format with a version of its own.
 
+use std::ops::Range;
+
 use lode_format::*;
 use lode_types::BlockSize;
 
@@ -385,6 +387,48 @@ fn redo_log() {
         ],
     );
     assert_eq!(REDO_ENTRIES_PER_PAGE, 252);
+}
+
+/// In the place of the first table page, and in one sector.
+#[test]
+fn ranges_of_a_redo_log() {
+    let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 300 };
+    let label = RedoLabel { cache: CACHE, volume: TAG, volume_bytes: 1 << 30, layout };
+    let state = RedoState { volume: TAG, group: B, blocks: 0 };
+    let of = |ranges: &[Range<u64>]| RedoRanges { volume: TAG, group: B, ranges: ranges.to_vec() };
+    let ranges = of(&[0x0201..0x0302, 7..9]);
+    check_page(
+        &ranges.encode(CACHE)[..],
+        "LODErrng",
+        &[
+            (0x20, "1112131415161718"), // volume
+            (0x28, "b1b2b3b4b5b6b7b8"), // group
+            (0x30, "0200000000000000"), // ranges
+            (0x38, "0102000000000000"), // first range: its first block
+            (0x40, "0203000000000000"), // first range: the block after its last
+            (0x48, "0700000000000000"), // second range: its first block
+            (0x50, "0900000000000000"), // second range: the block after its last
+        ],
+    );
+    assert_eq!((RedoRanges::AT, RedoRanges::MOST), (RedoLayout::table_page(0), 28));
+    let full = of(&vec![0..1 << 18; RedoRanges::MOST]);
+    assert!(full.encode(CACHE)[512..].iter().all(|&byte| byte == 0));
+    for ranges in [ranges, full, of(&[])] {
+        assert_eq!(RedoRanges::decode(&label, &state, &ranges.encode(CACHE)[..]), Ok(ranges));
+    }
+    // Of another group, beside a group, of another volume; nothing, and beyond the disk.
+    let page = of(&[1..2, 7..9]).encode(CACHE);
+    for state in [
+        RedoState { group: B + 1, ..state },
+        RedoState { blocks: 1, ..state },
+        RedoState { volume: VolumeTag(1), ..state },
+    ] {
+        assert!(RedoRanges::decode(&label, &state, &page[..]).is_err());
+    }
+    for wrong in [7..7, 0..(1 << 18) + 1] {
+        assert!(RedoRanges::decode(&label, &state, &of(&[wrong]).encode(CACHE)[..]).is_err());
+    }
+    assert!(RedoRanges::decode(&label, &state, &of(&vec![0..1; 29]).encode(CACHE)[..]).is_err());
 }
 
 #[test]

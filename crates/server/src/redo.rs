@@ -153,7 +153,7 @@ pub(crate) fn apply(
     a_device_failed: impl FnOnce(),
 ) -> Result<(), ServerError> {
     let Some((path, file, found)) = find(vm, backing.size_bytes())? else { return Ok(()) };
-    let blocks = found.entries.len();
+    let (blocks, ranges) = (found.entries.len(), found.ranges.len());
     if !vm.read_only {
         let applied = apply_to(&file, backing);
         if matches!(&applied, Err(error) if error.kind() == StoreErrorKind::Media) {
@@ -165,6 +165,13 @@ pub(crate) fn apply(
         info!(
             "VM {}: {blocks} blocks of group {} were brought to the backing disk from its redo log",
             vm.name, found.group
+        );
+    }
+    if ranges > 0 && !vm.read_only {
+        info!(
+            "VM {}: what trims or zeroings of the last run left in {ranges} places of the backing disk, maybe not durably, was written there \
+             again",
+            vm.name
         );
     }
     if !vm.is_ordered() && !vm.read_only {
@@ -192,7 +199,7 @@ pub(crate) fn leave(vm: &VmConfig) -> Result<(), ServerError> {
     let Some(path) = path_of(vm)?.filter(|_| vm.is_ordered()) else { return Ok(()) };
     let Some(file) = open(&path)? else { return Ok(()) };
     let log = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
-    if log.is_some_and(|log| !log.entries.is_empty()) {
+    if log.is_some_and(|log| !log.is_empty()) {
         let what = format!(
             "The redo log {} is not empty; `lode recover` brings what it holds to the disk",
             path.display()
@@ -290,4 +297,40 @@ pub(crate) fn label(
 ) -> RedoLabel {
     let layout = ordered.redo_layout(config.block);
     RedoLabel { cache, volume, volume_bytes: config.volume_bytes, layout }
+}
+
+#[cfg(test)]
+mod tests {
+    use lode_format::{RedoLayout, RedoRanges};
+    use lode_store::SyncDevice;
+    use lode_types::BlockSize;
+
+    use super::*;
+
+    #[test]
+    fn what_ranges_hold_is_written_again_as_it_is() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let [disk, path] = ["disk", "disk.redo"].map(|name| folder.path().join(name));
+        // The last block is a part of one, and the ranges hold zeroes and other bytes.
+        let mut bytes = vec![0; (3 << 20) - 512];
+        bytes[1 << 20..].iter_mut().zip(1u8..=250).for_each(|(byte, number)| *byte = number);
+        bytes[(3 << 20) - 1024..].fill(7);
+        std::fs::write(&disk, &bytes).expect("a disk");
+        let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 8 };
+        let (cache, volume, volume_bytes) = (CacheId([3; 16]), VolumeTag(4), bytes.len() as u64);
+        make(&path, &RedoLabel { cache, volume, volume_bytes, layout }).expect("a log");
+        let ranges = vec![3..200, 250..768];
+        let page = RedoRanges { volume, group: 0, ranges: ranges.clone() }.encode(cache);
+        let log_of = |change: &dyn Fn(&mut FileDevice<&MediaFile>)| {
+            let file = open(&path).expect("it opens").expect("it is there");
+            change(&mut FileDevice(&file));
+            read_redo_log(&mut FileDevice(&file)).expect("it can be read").expect("it is one")
+        };
+        let log = log_of(&|log| log.write(RedoRanges::AT, &page[..]).expect("it takes it"));
+        assert_eq!((&log.ranges, log.is_empty()), (&ranges, false));
+        let recovered = recover_disk(&disk, None).expect("it is well").expect("there is a log");
+        assert_eq!((recovered.group, recovered.applied_blocks), (0, 0));
+        assert!(std::fs::read(&disk).expect("it is there") == bytes);
+        assert!(log_of(&|_| ()).is_empty());
+    }
 }

@@ -553,10 +553,10 @@ fn prepare_vm(
     if attached.is_some() {
         plan.noted.iter().for_each(|noted| warn!("VM {name}: {}", noted.reason()));
     }
-    if plan.config.ordered.is_some() && plan.noted.as_ref().is_some_and(Noted::is_of_this_boot) {
+    if plan.has_new_redo() && plan.noted.as_ref().is_some_and(Noted::is_of_this_boot) {
         warn!(
-            "VM {name}: until this host was rebooted the backing disk alone may lose what the guest zeroed or trimmed before that \
-             flush, and not what it wrote later: should every cache SSD be lost until then, look at it with `fsck`"
+            "VM {name}: there was no redo log. Until this host was rebooted the backing disk alone may lose what was written before \
+             that flush, and not what is written now: should every cache SSD be lost until then, look at it with `fsck`"
         );
     }
     if attached.is_some() || !plan.has_space {

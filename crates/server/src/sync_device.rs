@@ -102,6 +102,12 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
         at_once(offsets.zip(bytes.chunks(stripe)).map(|(at, part)| move || this.write_pieces(at, part)))
     }
 
+    fn write_zeroes(&mut self, offset_bytes: u64, length_bytes: usize) -> Result<(), MediaError> {
+        let length_bytes = length_bytes as u64;
+        let mut zeroes = CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap: true };
+        self.0.borrow().run_now(&mut zeroes).map(drop)
+    }
+
     fn flush(&mut self) -> Result<(), MediaError> {
         self.0.borrow().run_now(&mut CommandKind::Flush).map(drop)
     }
@@ -134,6 +140,10 @@ mod tests {
             device.read(at as u64 - 4096, &mut read).expect("it has it");
             assert_eq!(read, plain[at - 4096..at + length + 4096]);
         }
+        let (start, end) = (1 << 20, (1 << 20) + 12_288);
+        device.write_zeroes(start as u64, end - start).expect("it takes it");
+        plain[start..end].fill(0);
+        assert_eq!(fs::read(&path).expect("it is there"), plain);
         // Several at once, in any order.
         let [mut one, mut other, mut third] = [vec![0; 8192], vec![0; 2 * PIECE_BYTES], vec![0; 4096]];
         device

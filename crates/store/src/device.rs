@@ -45,6 +45,10 @@ pub trait SyncDevice {
     fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
         parts.iter().try_for_each(|(at, bytes)| self.write(*at, bytes).map_err(|error| (*at, error)))
     }
+    /// Writes so many zeroes. A device that can do so without taking space for them does.
+    fn write_zeroes(&mut self, offset_bytes: u64, length_bytes: usize) -> Result<(), MediaError> {
+        self.write(offset_bytes, &vec![0; length_bytes])
+    }
     /// Makes everything written durable.
     fn flush(&mut self) -> Result<(), MediaError>;
 }
@@ -95,6 +99,10 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         (**self).write_at_once(parts)
     }
 
+    fn write_zeroes(&mut self, offset_bytes: u64, length_bytes: usize) -> Result<(), MediaError> {
+        (**self).write_zeroes(offset_bytes, length_bytes)
+    }
+
     fn flush(&mut self) -> Result<(), MediaError> {
         (**self).flush()
     }
@@ -134,6 +142,10 @@ pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> R
 /// What came of several reads or writes at once.
 pub(crate) fn at_once(what: &str, result: Result<(), (u64, MediaError)>) -> Result<(), StoreError> {
     result.map_err(|(offset, error)| StoreError::media(what, offset, error))
+}
+
+pub(crate) fn write_zeroes(device: &mut dyn SyncDevice, offset: u64, bytes: usize) -> Result<(), StoreError> {
+    device.write_zeroes(offset, bytes).map_err(|error| StoreError::media("zero", offset, error))
 }
 
 pub(crate) fn flush(device: &mut dyn SyncDevice) -> Result<(), StoreError> {

@@ -4,13 +4,18 @@
 //! It must not know the cache: the log and the disk are all there is when every SSD is lost. Nothing else in this crate writes to
 //! a backing disk.
 
+use std::ops::Range;
+
 use lode_format::{
-    PAGE_BYTES, RedoEntry, RedoLabel, RedoLayout, RedoState, RedoTablePage, Wrong, data_checksum,
+    PAGE_BYTES, RedoEntry, RedoLabel, RedoLayout, RedoRanges, RedoState, RedoTablePage, Wrong, data_checksum,
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, flush, read, write};
+use crate::device::{SyncDevice, flush, read, write, write_zeroes};
 use crate::error::{StoreError, StoreErrorKind};
+
+/// Bytes of a range that are read and written again at once.
+const AGAIN_BYTES: u64 = 1 << 20;
 
 /// What a redo log holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +26,15 @@ pub struct RedoLog {
     pub group: u64,
     /// The blocks that the backing disk may lack, ascending; none: the disk has every group.
     pub entries: Vec<RedoEntry>,
+    /// Ranges of blocks that were trimmed or zeroed on the disk past groups, maybe not durably; none beside a group.
+    pub ranges: Vec<Range<u64>>,
+}
+
+impl RedoLog {
+    /// Whether the disk durably has everything that the log is for.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty() && self.ranges.is_empty()
+    }
 }
 
 /// Makes an empty log. Whatever the device holds is lost.
@@ -92,7 +106,13 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
         let table = RedoTablePage::decode(&label, &state, number, &page);
         entries.extend(table.map_err(|error| damaged(error.to_string()))?.entries);
     }
-    Ok(Some(RedoLog { label, group: state.group, entries }))
+    let mut ranges = Vec::new();
+    if state.blocks == 0 {
+        // Something else is there where none were written since the last group, or where the power failed meanwhile.
+        read(device, RedoRanges::AT, &mut page)?;
+        ranges = RedoRanges::decode(&label, &state, &page).map_or(ranges, |found| found.ranges);
+    }
+    Ok(Some(RedoLog { label, group: state.group, entries, ranges }))
 }
 
 fn damaged(what: String) -> StoreError {
@@ -113,7 +133,7 @@ fn damaged(what: String) -> StoreError {
 pub fn check_redo_log(device: &mut dyn SyncDevice, disk_bytes: u64) -> Result<Option<RedoLog>, StoreError> {
     let Some(log) = read_redo_log(device)? else { return Ok(None) };
     let label = &log.label;
-    if !log.entries.is_empty() && disk_bytes < label.volume_bytes {
+    if !log.is_empty() && disk_bytes < label.volume_bytes {
         let context = format!(
             "it is of a disk with {} bytes, and this one has {disk_bytes}: give the disk that the log was beside",
             label.volume_bytes
@@ -128,7 +148,8 @@ pub fn check_redo_log(device: &mut dyn SyncDevice, disk_bytes: u64) -> Result<Op
 }
 
 /// Brings the group that a log holds to the backing disk, durably, and empties the log. Gives what was there, `None` where there
-/// is no log. Nothing is written to the disk unless all of the group is as it was. What the disk has already is durable then, too.
+/// is no log. Nothing is written to the disk unless all of the group is as it was. What the disk has already is durable then, too, also
+/// where a flush has failed that should have made it so.
 ///
 /// # Errors
 /// As [`check_redo_log`].
@@ -141,13 +162,20 @@ pub fn apply_redo_log(
     let empty = RedoState { volume: label.volume, group: log.group, blocks: 0 };
     let full = RedoState { blocks: log.entries.len() as u32, ..empty };
     if log.entries.is_empty() {
+        // A trim or zeroing of which nobody was told the end: guests see it from now on, and no later group may be there without it.
+        // It comes before flushes of the log, which may fail, and lose what it says of ranges.
+        if !planted("unflushed-ranges-forgotten") {
+            write_again(disk, label, &log.ranges)?;
+        }
+        if !planted("disk-of-an-earlier-run-not-flushed") {
+            flush(disk)?;
+        }
+        if !log.ranges.is_empty() {
+            write(device, RedoRanges::AT, &[0; PAGE_BYTES])?;
+        }
         // What says so may not be durable: after a power cut it could hold its last group again, with a part of the next one.
         if !planted("empty-redo-log-believed") {
             write_states(device, label, &empty)?;
-        }
-        // A trim or zeroing of which nobody was told the end: guests see it from now on, and no later group may be there without it.
-        if !planted("disk-of-an-earlier-run-not-flushed") {
-            flush(disk)?;
         }
         return Ok(Some(log));
     }
@@ -168,6 +196,29 @@ pub fn apply_redo_log(
     }
     write_states(device, label, &empty)?;
     Ok(Some(log))
+}
+
+/// Writes again what can be read of these ranges. Flushes cover it then, whatever became of those before, and nobody sees it change.
+fn write_again(
+    disk: &mut dyn SyncDevice,
+    label: &RedoLabel,
+    ranges: &[Range<u64>],
+) -> Result<(), StoreError> {
+    let size = label.layout.block;
+    let mut bytes = vec![0; if ranges.is_empty() { 0 } else { AGAIN_BYTES as usize }];
+    for range in ranges {
+        let (mut at, end) = (size.start_of(range.start), size.start_of(range.end).min(label.volume_bytes));
+        while at < end {
+            let bytes = &mut bytes[..(end - at).min(AGAIN_BYTES) as usize];
+            read(disk, at, bytes)?;
+            match bytes.iter().all(|&byte| byte == 0) {
+                true => write_zeroes(disk, at, bytes.len())?,
+                false => write(disk, at, bytes)?,
+            }
+            at += bytes.len() as u64;
+        }
+    }
+    Ok(())
 }
 
 fn read_block(

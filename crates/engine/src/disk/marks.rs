@@ -72,6 +72,11 @@ impl Marks {
         }
     }
 
+    /// Ranges that were trimmed or zeroed, or in part, and that no flush covers yet.
+    pub(crate) fn unstable_ranges(&self) -> impl Iterator<Item = &Range<BlockNo>> {
+        self.unstable_ranges.iter().map(|(range, _)| range)
+    }
+
     /// A write-back is complete; the SSD's copy stands in until it is flushed.
     pub(crate) fn wrote_back(&mut self) -> u64 {
         self.done += 1;

@@ -7,7 +7,7 @@ mod range;
 
 use std::ops::Range;
 
-use lode_types::BlockNo;
+use lode_types::{BlockNo, planted};
 
 use crate::flight::Place;
 
@@ -137,9 +137,22 @@ impl Disk {
         blocks: Range<BlockNo>,
         kind: RangeKind,
         held: Vec<BlockNo>,
+        is_to_be_noted: bool,
     ) {
         assert!(self.range.is_none(), "one after the other");
-        self.range = Some(RangeOp::new(request, blocks, kind, held));
+        self.range = Some(RangeOp::new(request, blocks, kind, held, is_to_be_noted));
+    }
+
+    /// What trims and zeroings change on the disk and no flush covers, with what is about to be changed.
+    pub(crate) fn ranges_to_note(&self) -> Vec<Range<BlockNo>> {
+        let comes = self.range.as_ref().filter(|range| range.is_being_noted());
+        let before = self.marks.unstable_ranges().filter(|_| !planted("zeroing-noted-alone"));
+        before.chain(comes.map(RangeOp::blocks)).cloned().collect()
+    }
+
+    /// They are noted, or could not be.
+    pub(crate) fn range_noted(&mut self, ok: bool) -> RangeNext {
+        self.range.as_mut().map_or(RangeNext::Wait, |range| range.noted(ok))
     }
 
     /// One of its blocks has no operation before it any more.

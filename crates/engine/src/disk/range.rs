@@ -1,8 +1,9 @@
 //! Trims and write-zeroes: one at a time, holding every block of the range that is cached or in flight.
 //!
 //! Clean copies are durably given up before the backing disk is touched and dirty ones after it durably
-//! has the zeroes, so that a power cut finds either the old content or the new one. It must not know blocks in flight or
-//! devices: whoever does asks it what is next.
+//! has the zeroes, so that a power cut finds either the old content or the new one. Where the disk is written in groups it is *noted*
+//! beside it while it may not be durable, so that starts can make it so although a flush has failed. It must not know blocks in
+//! flight or devices: whoever does asks it what is next.
 
 use std::ops::Range;
 
@@ -16,12 +17,16 @@ enum Step {
     Gather,
     /// The loss of the clean copies is to become durable.
     Forget(u64),
+    /// It is being noted.
+    Note,
     /// The backing disk is at it.
     Device,
     /// The backing disk's part is to become durable.
     Flush(u64),
     /// The loss of the dirty copies is to become durable.
     Free(u64),
+    /// It is durable, and noted no more.
+    Unnote,
 }
 
 /// What becomes of a range.
@@ -69,6 +74,7 @@ pub(crate) struct RangeOp {
     holds_left: usize,
     /// It cannot be carried out, and ends when it has hold of its blocks.
     is_refused: bool,
+    is_to_be_noted: bool,
     step: Step,
 }
 
@@ -77,6 +83,8 @@ pub(crate) struct RangeOp {
 pub(crate) enum RangeNext {
     /// Nothing now.
     Wait,
+    /// What is to be noted is written ([`Disk::ranges_to_note`](super::Disk::ranges_to_note)).
+    Note,
     /// The backing disk does its part.
     Device,
     /// It is over.
@@ -91,9 +99,10 @@ impl RangeOp {
         blocks: Range<BlockNo>,
         kind: RangeKind,
         held: Vec<BlockNo>,
+        is_to_be_noted: bool,
     ) -> RangeOp {
-        let holds_left = held.len();
-        RangeOp { request, blocks, kind, held, holds_left, is_refused: false, step: Step::Gather }
+        let (holds_left, is_refused, step) = (held.len(), false, Step::Gather);
+        RangeOp { request, blocks, kind, held, holds_left, is_refused, is_to_be_noted, step }
     }
 
     /// The guest's request that it is a part of.
@@ -127,7 +136,12 @@ impl RangeOp {
 
     /// Whether the backing disk was asked for it, so that it may hold a part of it.
     pub(crate) fn has_reached_disk(&self) -> bool {
-        !matches!(self.step, Step::Gather | Step::Forget(_))
+        !matches!(self.step, Step::Gather | Step::Forget(_) | Step::Note)
+    }
+
+    /// Whether it is being noted.
+    pub(crate) fn is_being_noted(&self) -> bool {
+        self.step == Step::Note
     }
 
     /// It cannot be carried out, unless it has begun.
@@ -163,12 +177,32 @@ impl RangeOp {
     /// The journal is durable up to `version`.
     pub(crate) fn journal_durable(&mut self, version: u64) -> RangeNext {
         match self.step {
+            Step::Forget(at) if at <= version && self.is_to_be_noted && !planted("zeroing-not-noted") => {
+                self.step = Step::Note;
+                RangeNext::Note
+            }
             Step::Forget(at) if at <= version => {
                 self.step = Step::Device;
                 RangeNext::Device
             }
+            Step::Free(at) if at <= version && self.is_to_be_noted => {
+                self.step = Step::Unnote;
+                RangeNext::Note
+            }
             Step::Free(at) if at <= version => RangeNext::Done,
             _ => RangeNext::Wait,
+        }
+    }
+
+    /// What was to be noted is, or could not be: then the disk is not asked. That it stays noted longer than it has to be harms nobody.
+    pub(crate) fn noted(&mut self, ok: bool) -> RangeNext {
+        match (self.step, ok) {
+            (Step::Note, true) => {
+                self.step = Step::Device;
+                RangeNext::Device
+            }
+            (Step::Note, false) => RangeNext::Failed,
+            _ => RangeNext::Done,
         }
     }
 
@@ -200,7 +234,7 @@ impl RangeOp {
     pub(crate) fn never_durable(&self) -> RangeNext {
         match self.step {
             Step::Forget(_) | Step::Flush(_) | Step::Free(_) => RangeNext::Failed,
-            Step::Gather | Step::Device => RangeNext::Wait,
+            Step::Gather | Step::Note | Step::Device | Step::Unnote => RangeNext::Wait,
         }
     }
 }

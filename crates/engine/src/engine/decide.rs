@@ -374,6 +374,6 @@ impl Engine {
         for &block in &held {
             self.push_op(block, BlockOp::Hold);
         }
-        self.disk.begin_range(request, blocks, kind, held);
+        self.disk.begin_range(request, blocks, kind, held, self.ordered.is_some());
     }
 }

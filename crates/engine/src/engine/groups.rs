@@ -129,7 +129,7 @@ impl Engine {
         self.ordered.as_mut()?.group_mut()
     }
 
-    fn identity(&self) -> Option<Identity> {
+    pub(super) fn identity(&self) -> Option<Identity> {
         let layout = self.config.ordered?.redo_layout(self.config.block);
         let store = self.levels.store()?;
         Some(Identity { cache: store.cache(), volume: store.tag(), layout })

@@ -225,6 +225,7 @@ impl Engine {
             }
             Owner::BackingFlush => self.fail_backing(),
             Owner::Group(number) => self.group_write_ended(number, result),
+            Owner::RedoRanges => self.ranges_noted(result.is_ok()),
             Owner::RedoFlush if result.is_ok() => self.redo_flushed(),
             // What it was to keep may be lost, as of the disk beside which it is.
             Owner::RedoFlush => self.fail_backing(),

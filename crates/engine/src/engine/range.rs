@@ -3,7 +3,8 @@
 
 use std::ops::Range;
 
-use lode_types::{BlockNo, MediaError, planted};
+use lode_format::RedoRanges;
+use lode_types::{BlockNo, Buf, Bytes, MediaError, planted};
 
 use super::Engine;
 use super::carry::AtHand;
@@ -11,7 +12,7 @@ use crate::command::DeviceId;
 use crate::disk::RangeNext;
 use crate::flight::{Input, PartEnd, Stage};
 use crate::guest::{GuestError, Served};
-use crate::io::Owner;
+use crate::io::{Owner, Want};
 use crate::ordered::Ordered;
 use crate::waits::WaitedFor;
 
@@ -26,6 +27,10 @@ impl Engine {
             true if now.is_well => return,
             true => self.disk.refuse_range(),
             false => {}
+        }
+        // What failed may hold less than it says, and is told nothing more.
+        if self.ordered.is_some() && self.has_failed(DeviceId::Backing) {
+            self.disk.refuse_range();
         }
         let next = self.disk.range_gathered(now.version, now.durable, now.is_well);
         self.carry_out_range(next);
@@ -56,6 +61,13 @@ impl Engine {
     pub(super) fn carry_out_range(&mut self, next: RangeNext) {
         match next {
             RangeNext::Wait => {}
+            RangeNext::Note => match self.ranges_page() {
+                Some(page) => {
+                    let write = Want::write(DeviceId::Redo, RedoRanges::AT, page, Owner::RedoRanges);
+                    self.io.want(write);
+                }
+                None => self.ranges_noted(false),
+            },
             RangeNext::Device => {
                 let Some(range) = self.disk.range() else { return };
                 let kind = range.command(self.bytes_of(range.blocks()));
@@ -64,6 +76,25 @@ impl Engine {
             RangeNext::Done => self.end_range(PartEnd::Served(Served::Backing)),
             RangeNext::Failed => self.end_range(PartEnd::Failed(GuestError::Io)),
         }
+    }
+
+    /// What the redo log is to say of ranges that may not be durable. None: there is no room for them before a flush.
+    fn ranges_page(&mut self) -> Option<Bytes> {
+        let ranges = self.disk.ranges_to_note();
+        if ranges.len() > RedoRanges::MOST {
+            self.disk.want_flush();
+            return None;
+        }
+        let identity = self.identity()?;
+        let group = self.ordered.as_ref()?.behind().group;
+        let page = RedoRanges { volume: identity.volume, group, ranges }.encode(identity.cache);
+        Some(Buf::copy_of(&page[..]).freeze())
+    }
+
+    /// The redo log says so, or could not be told. A disk that failed meanwhile is not asked.
+    pub(super) fn ranges_noted(&mut self, ok: bool) {
+        let next = self.disk.range_noted(ok && !self.has_failed(DeviceId::Backing));
+        self.carry_out_range(next);
     }
 
     /// The bytes of these blocks within the volume.

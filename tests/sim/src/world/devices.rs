@@ -349,9 +349,7 @@ impl World {
         self.fence_may_be_there();
         let is_untold = std::mem::take(&mut self.disk_failure_untold);
         let is_unknown = !self.engine.has_failed(DeviceId::Backing);
-        // Nor does anything help the disk alone of a volume that is written in order (guarantee 11).
-        let is_ordered = self.machine.config.ordered.is_some();
-        let is_forgotten = is_ordered || !self.fenced_until_reboot && (is_untold || is_unknown);
+        let is_forgotten = !self.fenced_until_reboot && (is_untold || is_unknown);
         self.fenced_until_reboot &= !power_cut;
         is_forgotten
     }
