@@ -219,6 +219,7 @@ impl PaperCommand {
                 .update(done as u64);
         };
         let report = run_auto(&options, &progress)?;
+        report.folder.iter().for_each(|folder| note(&folder.in_words()));
         report.passed_over.iter().for_each(|line| note(line));
         let shown = if shows_text { output::write(&auto_text(&report)) } else { Ok(()) };
         let page = || match &self.html {

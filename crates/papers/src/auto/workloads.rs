@@ -8,7 +8,7 @@ use lode_synth::{Generator, builtins};
 use lode_trace::{Merge, MergeOptions, ReadOptions, TraceError, VmBy, open_trace};
 use lode_types::{OriginFields, TraceRequest};
 
-use super::AutoOptions;
+use super::{AutoOptions, LookedIn};
 use crate::error::PapersError;
 use crate::run::profile;
 use crate::run::source::{Lane, Together};
@@ -35,12 +35,13 @@ enum Origin {
 /// What there is to run.
 pub(super) struct Chosen {
     pub(super) workloads: Vec<Workload>,
+    pub(super) folder: Option<LookedIn>,
     pub(super) passed_over: Vec<String>,
 }
 
 /// Every profile and every trace, those that take longest first.
 pub(super) fn choose(options: &AutoOptions) -> Result<Chosen, PapersError> {
-    let mut chosen = Chosen { workloads: Vec::new(), passed_over: Vec::new() };
+    let mut chosen = Chosen { workloads: Vec::new(), folder: None, passed_over: Vec::new() };
     if let Some(folder) = options.traces {
         look(folder, &mut chosen)?;
     }
@@ -72,6 +73,7 @@ fn look(folder: &Path, chosen: &mut Chosen) -> Result<(), PapersError> {
         }
     }
     files.sort();
+    let count = files.len();
     for (_, path) in files {
         match first_requests(&path) {
             Ok((stem, 1..)) if chosen.workloads.iter().any(|one| one.name == stem) => {
@@ -82,6 +84,7 @@ fn look(folder: &Path, chosen: &mut Chosen) -> Result<(), PapersError> {
             Err(error) => chosen.passed_over.push(error.to_string()),
         }
     }
+    chosen.folder = Some(LookedIn { path: folder.to_owned(), files: count, traces: chosen.workloads.len() });
     Ok(())
 }
 

@@ -82,11 +82,15 @@ impl Published {
         self.profile.unwrap_or(self.volume)
     }
 
+    /// Whether a trace with so many requests has as many as the volume.
+    pub fn has_requests(&self, requests: u64) -> bool {
+        (requests as f64 / self.requests as f64 - 1.0).abs() <= self.requests_within
+    }
+
     /// Whether a trace with so many requests, of which so many read, can be this volume.
     pub fn fits(&self, requests: u64, reads: u64) -> bool {
         let share = reads as f64 / requests.max(1) as f64;
-        let off = (requests as f64 / self.requests as f64 - 1.0).abs();
-        off <= self.requests_within
+        self.has_requests(requests)
             && self.read_share.is_none_or(|published| (share - published).abs() <= READ_SHARE_WITHIN)
     }
 }
