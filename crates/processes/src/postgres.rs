@@ -121,6 +121,8 @@ impl PostgresSettings {
             log_journal.program(rng()),
             journal.program(rng()),
         ]);
+        let mut roles = vec!["backends"; self.backends as usize];
+        roles.extend(["checkpointer", "writer", "kworker", "log writer", "timer", "timer", "jbd2", "jbd2"]);
         debug_assert!(programs.len() <= MAX_SCRIPT_ITEMS);
         let jbd2 = programs.len() as u32 - 1;
         let commit = |jbd2| EventInfo { primitive: Primitive::LogWaitCommit, deliverers: vec![jbd2] };
@@ -135,6 +137,7 @@ impl PostgresSettings {
         locks.extend((0..self.files).map(|_| Primitive::DownRead));
         Ok(Script {
             programs,
+            roles: roles.into_iter().map(str::to_owned).collect(),
             locks,
             events: Vec::from(events),
             tags: log_journal.first_tag + Journal::tags(log_journal.buffers),
