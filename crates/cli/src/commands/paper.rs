@@ -46,8 +46,8 @@ pub struct PaperCommand {
     #[arg(long, value_name = "N")]
     figure: Option<String>,
 
-    /// A folder with copies of the original traces, named after their volumes (hm_1.csv.gz); what is missing is made from
-    /// profiles. With auto: a folder with any traces.
+    /// A folder with copies of the original traces, named after their volumes (hm_1.csv.gz) or workloads (fiu-mail.blkparse.gz, tpcc.csv.gz); what
+    /// is missing is made from profiles. With auto: a folder with any traces.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 

@@ -122,8 +122,8 @@ impl Folder {
     fn looked_in_words(&self) -> String {
         let Some(first) = self.looked_for.first() else {
             return format!(
-                "Looked in {}: nothing that is run here is a volume of MSR Cambridge, of which alone traces are recognised, so \
-                 that none can be used; profiles, models and examples stand for all of it",
+                "Looked in {}: of what is run here there is no trace whose figures are published (models of processes, worked examples, \
+                 calculations, benchmarks), so that none can be used; profiles and models stand for all of it",
                 self.path.display()
             );
         };

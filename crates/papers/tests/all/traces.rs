@@ -96,8 +96,21 @@ fn where_no_trace_can_be_used_it_is_said() {
     let folder = tempfile::tempdir().expect("a folder");
     let found = Folder::look(folder.path(), &BTreeSet::new(), &|_| {}).expect("a folder");
     let words = found.in_words().join("\n");
-    assert!(words.contains("nothing that is run here is a volume of MSR Cambridge"), "{words}");
+    assert!(words.contains("of what is run here there is no trace whose figures are published"), "{words}");
     assert!(!words.contains("hm_1") && !words.contains("found"), "{words}");
+}
+
+/// Recordings that RPAC and TICA used, by the names of their profiles.
+#[test]
+fn other_recordings_are_known_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_msr(&folder.path().join("devtoolrel.csv"), "devtoolrel", "dev", 0, 160_539);
+    write_msr(&folder.path().join("fiu-mail.csv"), "devtoolrel", "mail", 0, 160_539);
+    let needed: BTreeSet<&'static str> = ["devtoolrel", "fiu-mail"].into_iter().collect();
+    let found = Folder::look(folder.path(), &needed, &|_| {}).expect("a folder");
+    assert_eq!(found.by_profile().keys().copied().collect::<Vec<_>>(), ["devtoolrel"]);
+    let words = found.in_words().join("\n");
+    assert!(words.contains("fiu-mail.csv is not fiu-mail but devtoolrel"), "{words}");
 }
 
 #[test]
