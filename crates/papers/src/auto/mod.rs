@@ -3,6 +3,7 @@
 //! No paper's experiment but our own: the claim is that nobody has to choose. This module must not know how schemes decide.
 
 mod budget;
+mod every;
 mod figures;
 mod markdown;
 mod page;
@@ -96,14 +97,20 @@ impl LookedIn {
 impl AutoReport {
     /// How often the aim is met, in a sentence.
     pub fn in_short(&self) -> String {
+        self.in_short_of(&|_| true)
+    }
+
+    /// The same of some of the cases.
+    fn in_short_of(&self, counts: &dyn Fn(&CaseFigures) -> bool) -> String {
+        let cases: Vec<_> = self.cases.iter().filter(|case| counts(case)).collect();
         let count = |is_counted: &dyn Fn(f64) -> bool| {
-            self.cases.iter().filter(|case| case.ratio.is_some_and(is_counted)).count()
+            cases.iter().filter(|case| case.ratio.is_some_and(is_counted)).count()
         };
         format!(
             "At most {:.0} % above the best single scheme in {} of {} cases, below it in {}.",
             100.0 * AIM,
             count(&|ratio| ratio <= 1.0 + AIM),
-            self.cases.len(),
+            cases.len(),
             count(&|ratio| ratio < 1.0)
         )
     }
