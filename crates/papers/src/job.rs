@@ -139,6 +139,8 @@ pub struct Processes {
     pub disk_queue: Option<u64>,
     /// Blocks of the application's log, instead of the model's number.
     pub log_blocks: Option<u64>,
+    /// Simulated seconds, instead of those of all runs of a length.
+    pub seconds: Option<u64>,
     /// Everything random follows from it.
     pub seed: u64,
 }

@@ -36,6 +36,8 @@ pub enum Change {
     RunBlocks(u32),
     /// The space has so many areas, which take turns: four of five random requests go to one of them, and after some time to the next.
     AreasInTurn(u32),
+    /// So many of a hundred requests read.
+    ReadPercent(u32),
 }
 
 /// One VM that reads and writes a few hot blocks, each as likely as another, and reads cold ones, each as good as once: so that one
@@ -129,6 +131,26 @@ pub static TICA: [Workload; 17] = [
     Workload::new("Mds_0", &["mds_0"], TICA_REQUESTS),
     Workload::new("Prn_0", &["prn_0"], TICA_REQUESTS),
     Workload::new("Prxy_0", &["prxy_0"], TICA_REQUESTS),
+];
+
+const fn reads(name: &'static str, vms: &'static [&'static str], percent: u32) -> Workload {
+    Workload { change: Some(Change::ReadPercent(percent)), ..Workload::new(name, vms, TICA_REQUESTS) }
+}
+
+/// Two workloads of TICA with other shares of reads, which are 70 and 18 % in the originals.
+pub static OTHER_READS: [[Workload; 4]; 2] = [
+    [
+        reads("TPCC, 95 % reads", &["tpcc"], 95),
+        reads("TPCC, 70 % reads", &["tpcc"], 70),
+        reads("TPCC, 40 % reads", &["tpcc"], 40),
+        reads("TPCC, 10 % reads", &["tpcc"], 10),
+    ],
+    [
+        reads("Ts_0, 95 % reads", &["ts_0"], 95),
+        reads("Ts_0, 70 % reads", &["ts_0"], 70),
+        reads("Ts_0, 40 % reads", &["ts_0"], 40),
+        reads("Ts_0, 10 % reads", &["ts_0"], 10),
+    ],
 ];
 
 const RPAC_REQUESTS: u64 = 480_000;

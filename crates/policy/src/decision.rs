@@ -18,6 +18,11 @@ pub struct Decision {
     pub from: String,
     /// Which one decides.
     pub to: String,
+    /// What the latter had saved by then beyond what does not count, in turnovers: in parts of what requests cost that access as many
+    /// blocks as both levels have.
+    pub saved_turnovers: Option<f64>,
+    /// What it must have saved for that, in turnovers.
+    pub asked_turnovers: Option<f64>,
     /// Time of a request with the former, in microseconds.
     pub from_latency_us: Option<f64>,
     /// Time of a request with the latter, in microseconds.

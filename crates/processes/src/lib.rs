@@ -45,7 +45,7 @@ pub use machine::{CacheKind, MachineSettings};
 pub use postgres::PostgresSettings;
 pub use recovery::{PowerCut, cut_power};
 pub use redis::RedisSettings;
-pub use report::{DeviceReport, Latency, Reasons, RequestsReport, WaitReport, WriteCounts};
+pub use report::{DeviceReport, Latency, ProcessWrites, Reasons, RequestsReport, WaitReport, WriteCounts};
 pub use script::{
     DataKind, EventInfo, IoTarget, MAX_CPU_NS, MAX_SCRIPT_ITEMS, MAX_WRITE_BLOCKS, Mode, Primitive, Program,
     Script, Step, WriteOp,

@@ -21,7 +21,7 @@ numbers! {
     /// How the model works.
     PostgresSettings, "postgres" {
         backends = 24, 1..=4096, "processes that serve requests, one transaction after the other", "paper, section 7.2: 24 clients";
-        transaction_cpu_us = 3000, 1..=60000000, "mean processor time of a transaction, in microseconds", "assumed; processors must be half idle without a cache, as with one the paper's PostgreSQL is 1.99 times as fast";
+        transaction_cpu_us = 3000, 1..=60000000, "mean processor time of a transaction, in microseconds", "fitted to a result, Fig. 1a: processors must be half idle without a cache, as with one the paper's PostgreSQL is 1.99 times as fast; the paper does not tell it";
         think_us = 0, 0..=60000000, "mean time between a client's transactions, in microseconds, network included", "assumed: the paper leaves the network out";
         spread_percent = 50, 0..=100, "per cent of their means by which these two times are shorter or longer at most", "assumed";
         pages = 262144, 1024..=1073741824, "pages of the database, of 4 KiB", "paper, section 7.2: about 1 GB";
@@ -121,6 +121,8 @@ impl PostgresSettings {
             log_journal.program(rng()),
             journal.program(rng()),
         ]);
+        let mut roles = vec!["backends"; self.backends as usize];
+        roles.extend(["checkpointer", "writer", "kworker", "log writer", "timer", "timer", "jbd2", "jbd2"]);
         debug_assert!(programs.len() <= MAX_SCRIPT_ITEMS);
         let jbd2 = programs.len() as u32 - 1;
         let commit = |jbd2| EventInfo { primitive: Primitive::LogWaitCommit, deliverers: vec![jbd2] };
@@ -135,6 +137,7 @@ impl PostgresSettings {
         locks.extend((0..self.files).map(|_| Primitive::DownRead));
         Ok(Script {
             programs,
+            roles: roles.into_iter().map(str::to_owned).collect(),
             locks,
             events: Vec::from(events),
             tags: log_journal.first_tag + Journal::tags(log_journal.buffers),

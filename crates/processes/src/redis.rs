@@ -64,12 +64,16 @@ impl RedisSettings {
             journal.timer(self.journal_interval_us, rng()),
             journal.program(rng()),
         ]);
+        let mut roles = vec!["servers"; self.instances as usize];
+        roles.resize(2 * roles.len(), "snapshots");
+        roles.extend(["kworker", "timer", "jbd2"]);
         let (jbd2, kworker) = (programs.len() as u32 - 1, programs.len() as u32 - 3);
         let mut locks = vec![Primitive::TransactionLocked];
         locks.extend((0..self.instances).map(|_| Primitive::Mutex));
         let event = |primitive, deliverers| EventInfo { primitive, deliverers };
         Ok(Script {
             programs,
+            roles: roles.into_iter().map(str::to_owned).collect(),
             locks,
             events: vec![
                 event(Primitive::LogWaitCommit, vec![jbd2]),

@@ -91,6 +91,17 @@ impl Reasons {
     }
 }
 
+/// What processes of one name wrote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcessWrites {
+    /// The name.
+    pub process: String,
+    /// Blocks that they wrote synchronously.
+    pub sync_blocks: u64,
+    /// Blocks that they wrote asynchronously.
+    pub async_blocks: u64,
+}
+
 /// How long critical processes waited in a primitive while they served requests.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WaitReport {
@@ -149,6 +160,8 @@ pub struct RequestsReport {
     pub latency: Latency,
     /// The writes.
     pub writes: WriteCounts,
+    /// The same blocks by who submitted them.
+    pub by_process: Vec<ProcessWrites>,
     /// Critical writes: synchronous ones of critical processes; of processes that inherited; issued again.
     pub critical: [Reasons; 3],
     /// Waits of critical processes, by primitive; those that never happened are left out.
@@ -176,6 +189,8 @@ struct Waits {
 #[derive(Debug)]
 pub(crate) struct ProcessCounts {
     pub writes: WriteCounts,
+    /// Of each process, blocks written synchronously and asynchronously.
+    pub written_blocks: Vec<[u64; 2]>,
     pub critical: [Reasons; 3],
     pub inheritances: u64,
     latencies_us: Histogram<u64>,
@@ -183,9 +198,10 @@ pub(crate) struct ProcessCounts {
 }
 
 impl ProcessCounts {
-    pub fn new() -> ProcessCounts {
+    pub fn new(processes: usize) -> ProcessCounts {
         ProcessCounts {
             writes: WriteCounts::default(),
+            written_blocks: vec![[0; 2]; processes],
             critical: Default::default(),
             inheritances: 0,
             latencies_us: Histogram::new_with_bounds(1, MAX_LATENCY_US, 3)
@@ -207,6 +223,28 @@ impl ProcessCounts {
 
     pub fn requests(&self) -> u64 {
         self.latencies_us.len()
+    }
+
+    /// What processes of each name wrote, in the order in which names first come; those that wrote nothing are left out.
+    pub fn by_process(&self, roles: &[String]) -> Vec<ProcessWrites> {
+        let mut found: Vec<ProcessWrites> = Vec::new();
+        for (role, [sync_blocks, async_blocks]) in roles.iter().zip(&self.written_blocks) {
+            if sync_blocks + async_blocks == 0 {
+                continue;
+            }
+            match found.iter_mut().find(|one| one.process == *role) {
+                Some(one) => {
+                    one.sync_blocks += sync_blocks;
+                    one.async_blocks += async_blocks;
+                }
+                None => found.push(ProcessWrites {
+                    process: role.clone(),
+                    sync_blocks: *sync_blocks,
+                    async_blocks: *async_blocks,
+                }),
+            }
+        }
+        found
     }
 
     pub fn latency(&self) -> Latency {

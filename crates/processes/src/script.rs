@@ -255,6 +255,8 @@ pub struct EventInfo {
 pub struct Script {
     /// What each process does.
     pub programs: Vec<Box<dyn Program>>,
+    /// What each process is called in reports of writes, where those of one name are counted together.
+    pub roles: Vec<String>,
     /// What waiting for each lock is called.
     pub locks: Vec<Primitive>,
     /// The events.

@@ -87,6 +87,7 @@ impl ScriptText {
         let (log_first_block, log_blocks) = self.log.unwrap_or((1 << 40, 0));
         Script {
             programs: self.processes.iter().map(program).collect(),
+            roles: self.processes.iter().map(|process| process.name.clone()).collect(),
             locks: self.locks.iter().map(|(_, primitive)| *primitive).collect(),
             events: self.events.iter().map(event).collect(),
             tags: 0,

@@ -84,7 +84,7 @@ impl World {
             config: *config,
             clock: Clock::default(),
             admission,
-            tally: ProcessCounts::new(),
+            tally: ProcessCounts::new(script.programs.len()),
             io: Io::new(config, &script, tracks_contents),
             processes: script.programs.iter().map(|_| Process::default()).collect(),
             locks: script.locks.iter().map(|_| Lock::default()).collect(),
@@ -126,7 +126,7 @@ impl World {
             happened += 1;
             if !self.warm && at_ns >= self.config.warm_up_ns {
                 self.warm = true;
-                self.tally = ProcessCounts::new();
+                self.tally = ProcessCounts::new(self.script.programs.len());
                 self.io.forget_loads();
             }
             match happening {
@@ -393,6 +393,7 @@ impl World {
             requests_per_s: if counted_s > 0.0 { requests as f64 / counted_s } else { 0.0 },
             latency: self.tally.latency(),
             writes: self.tally.writes,
+            by_process: self.tally.by_process(&self.script.roles),
             critical: self.tally.critical,
             waits: self.tally.waits(),
             inheritances: self.tally.inheritances,

@@ -46,8 +46,8 @@ pub struct PaperCommand {
     #[arg(long, value_name = "N")]
     figure: Option<String>,
 
-    /// A folder with copies of the original traces, named after their volumes (hm_1.csv.gz); what is missing is made from
-    /// profiles. With auto: a folder with any traces.
+    /// A folder with copies of the original traces, named after their volumes (hm_1.csv.gz) or workloads (fiu-mail.blkparse.gz, tpcc.csv.gz); what
+    /// is missing is made from profiles. With auto: a folder with any traces.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -219,6 +219,7 @@ impl PaperCommand {
                 .update(done as u64);
         };
         let report = run_auto(&options, &progress)?;
+        report.folder.iter().for_each(|folder| note(&folder.in_words()));
         report.passed_over.iter().for_each(|line| note(line));
         let shown = if shows_text { output::write(&auto_text(&report)) } else { Ok(()) };
         let page = || match &self.html {

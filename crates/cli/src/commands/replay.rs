@@ -295,6 +295,13 @@ fn show_times(count: u64) -> String {
 fn decision_text(decision: &Decision) -> String {
     let Decision { block_accesses, from, to, .. } = decision;
     let mut text = format!("  after {block_accesses} block accesses {to} instead of {from}: ");
+    if let Some((saved, asked)) = decision.saved_turnovers.zip(decision.asked_turnovers) {
+        text += &format!(
+            "had saved {} % of a turnover, {} % are asked for; ",
+            number(100.0 * saved),
+            number(100.0 * asked)
+        );
+    }
     let latency = decision.from_latency_us.zip(decision.to_latency_us);
     let disk = decision.from_disk_us.zip(decision.to_disk_us);
     match (latency, disk, decision.from_ssd_writes.zip(decision.to_ssd_writes)) {

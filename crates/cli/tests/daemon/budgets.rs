@@ -73,6 +73,19 @@ fn wait_until(daemon: &Daemon, is_so: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
+/// Waits until one line of the events says all of this.
+fn wait_for_event(site: &Site, words: &[&str]) {
+    let began = Instant::now();
+    loop {
+        let events = lode_ok(&["events", &site.text("test.toml")]);
+        if events.lines().any(|line| words.iter().all(|part| line.contains(part))) {
+            return;
+        }
+        assert!(began.elapsed() < PATIENCE, "{words:?}: {events}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 #[test]
 fn vms_hold_to_a_hosts_budget_and_lose_nothing() {
     let site = Site::new();
@@ -122,6 +135,13 @@ fn what_no_scheme_can_keep_is_refused_or_told() {
     write_on(&daemon, "vm2", 1);
     let status = wait_until(&daemon, |status| budget(status, 0).is_some());
     assert!(ssd_writes(&status, 1) >= 1000 && budget(&status, 1).is_none());
+    let told = "the budget of 1 MiB/day of SSD writes cannot be kept";
+    assert!(!lode_ok(&["events", &site.text("test.toml")]).contains("cannot be kept"));
+    configure(&site, "ssd_writes = \"1MiB/day\"", "scheme = \"lru\"\n");
+    lode_ok(&["reload", &site.text("test.toml")]);
+    let is_least =
+        "of VMs whose schemes hold to no budget (vm2) is written a day, which is the least possible";
+    wait_for_event(&site, &[told, is_least]);
     daemon.stop();
     let text = std::fs::read_to_string(site.path("test.toml")).unwrap();
     std::fs::write(site.path("test.toml"), text.replace("scheme = \"auto\"", "scheme = \"lru\"")).unwrap();

@@ -145,3 +145,25 @@ fn what_does_not_fit_the_memory_is_left_out_and_said() {
     let (text, errors) = both(&[&arguments[..9], &[enough]].concat());
     assert!(errors.is_empty() && text.contains("Replayed with auto"), "{errors}");
 }
+
+/// What a candidate had saved, and what is asked for, is what decided: both are told beside the means of the last looks.
+#[test]
+fn a_decision_says_what_was_saved() {
+    let folder = Folder::new();
+    let trace = hot_blocks_under_a_stream(&folder);
+    let arguments = [&["replay", &trace, "--scheme", "auto"][..], &LEVELS].concat();
+    let report = json(&arguments);
+    let latest = list(&report["vms"][0]["decisions"]["latest"]);
+    assert!(!latest.is_empty(), "{report}");
+    let text = good(&arguments);
+    for decision in latest {
+        let (saved, asked) = (real(&decision["saved_turnovers"]), real(&decision["asked_turnovers"]));
+        assert!(saved > asked && asked == 0.1, "another price has to save a tenth of a turnover: {decision}");
+        let begin = format!("  after {} block accesses ", decision["block_accesses"]);
+        let line = text.lines().find(|line| line.starts_with(&begin)).expect("its line");
+        let told =
+            line.split("had saved ").nth(1).and_then(|rest| rest.split(" % of a turnover, 10 % are").next());
+        let told: f64 = told.expect("what was saved").parse().expect("a number");
+        assert!((told - 100.0 * saved).abs() < 0.01, "{line}");
+    }
+}

@@ -19,6 +19,8 @@ pub struct CaseFigures {
     pub workload: String,
     /// It was made from a profile, and is no recording.
     pub synthetic: bool,
+    /// It was looked at while `benefit-density` and `auto` were made.
+    pub seen: bool,
     /// Its requests, and the blocks that they access.
     pub requests: u64,
     /// Blocks that they access, each as often as it is accessed.
@@ -132,6 +134,7 @@ fn case(
     Ok(CaseFigures {
         workload: workload.name.clone(),
         synthetic: workload.is_synthetic(),
+        seen: workload.was_seen(),
         requests: report.total.counters.requests,
         block_accesses: report.total.counters.block_accesses,
         percent,

@@ -1,7 +1,10 @@
 //! The figures as Markdown, for `docs/auto.md`. It must not compute anything.
 
+use lode_policy::Decision;
+
+use super::every::every_scheme;
 use super::{AutoReport, CaseFigures};
-use crate::markdown::cell;
+pub(super) use crate::markdown::cell;
 use crate::workload::Length;
 
 /// Decisions that are shown.
@@ -18,8 +21,9 @@ pub fn auto_markdown(report: &AutoReport, command: &str) -> String {
     out.push_str(&without_budget(report));
     out.push_str(&with_budget(report));
     out.push_str(&liveliest(report));
+    out.push_str(&every_scheme(report));
     if !report.passed_over.is_empty() {
-        out.push_str("## Files passed over\n\n");
+        out.push_str("\n## Files passed over\n\n");
         report.passed_over.iter().for_each(|line| out.push_str(&format!("- {}\n", cell(line))));
     }
     out.truncate(out.trim_end().len());
@@ -32,7 +36,7 @@ const INTRODUCTION: &str = "\
 decide by what a trace tells, has no second SSD and does not know the future. All have equal space: 5 and 25 % of the blocks that are touched, \
 all of it SSD for schemes of one level, a fifth of it DRAM for those of two. All volumes of a trace are one VM. Requests are timed alone on the default \
 devices ([hardware](hardware.md)). Workloads marked *made* are synthetic, from the [profiles](profiles.md) that come with the program; the \
-others are recordings.
+others are recordings. Those marked † were looked at while [benefit-density](schemes/benefit-density.md) and auto were made; the others were not.
 
 ";
 
@@ -46,6 +50,15 @@ fn in_short(report: &AutoReport) -> String {
         Length::Tiny => "The first 6,000 requests of each trace, and as many of each profile",
     };
     out.push_str(&format!("- {length}: {count} cases.\n- {}\n", report.in_short()));
+    for (seen, which) in [(true, "that were looked at while it was made"), (false, "that were not looked at")]
+    {
+        for (synthetic, what) in [(false, "recordings"), (true, "profiles")] {
+            let counts = |case: &CaseFigures| case.seen == seen && case.synthetic == synthetic;
+            if report.cases.iter().any(counts) {
+                out.push_str(&format!("  - Of {what} {which}: {}\n", report.in_short_of(&counts)));
+            }
+        }
+    }
     if let Some((ratio, case)) = worst {
         out.push_str(&format!(
             "- At worst {ratio:.3} times the best, on {} at {} %.\n",
@@ -102,8 +115,9 @@ fn us(latency_us: Option<f64>) -> String {
     latency_us.map_or("-".to_owned(), |us| format!("{us:.0}"))
 }
 
-fn name(case: &CaseFigures) -> String {
-    format!("{}{}", case.workload, if case.synthetic { " *made*" } else { "" })
+pub(super) fn name(case: &CaseFigures) -> String {
+    let made = if case.synthetic { " *made*" } else { "" };
+    format!("{}{made}{}", case.workload, if case.seen { " †" } else { "" })
 }
 
 fn without_budget(report: &AutoReport) -> String {
@@ -169,12 +183,19 @@ fn shown_budget(text: &str) -> String {
     }
 }
 
+/// What had been saved, and what is asked for.
+fn saved(decision: &Decision) -> String {
+    let both = decision.saved_turnovers.zip(decision.asked_turnovers);
+    both.map_or("-".to_owned(), |(saved, asked)| format!("{:.1} of {:.0}", 100.0 * saved, 100.0 * asked))
+}
+
 fn liveliest(report: &AutoReport) -> String {
     let Some((case, decisions)) = report.liveliest() else { return String::new() };
     let mut out = format!(
         "## Where it chose most\n\n{} at {} %: what a request took by the shadows in microseconds, and the blocks that it wrote to the SSD, with \
-         the one that decided and the one that decides, on average of the last looks.\n\n\
-         | after block accesses | from | to | latency, us | SSD writes |\n|--:|---|---|---|---|\n",
+         the one that decided and the one that decides, on average of the last looks; and what decided: what had been saved since the choice before, \
+         and what is asked for, in per cent of what a turnover costs.\n\n\
+         | after block accesses | from | to | saved, of % asked for | latency, us | SSD writes |\n|--:|---|---|---|---|---|\n",
         cell(&name(case)),
         case.percent
     );
@@ -184,10 +205,11 @@ fn liveliest(report: &AutoReport) -> String {
             None => "-".to_owned(),
         };
         out.push_str(&format!(
-            "| {} | `{}` | `{}` | {} | {} |\n",
+            "| {} | `{}` | `{}` | {} | {} | {} |\n",
             decision.block_accesses,
             decision.from,
             decision.to,
+            saved(decision),
             pair(decision.from_latency_us, decision.to_latency_us, 0),
             pair(decision.from_ssd_writes, decision.to_ssd_writes, 2)
         ));

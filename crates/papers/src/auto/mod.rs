@@ -3,13 +3,14 @@
 //! No paper's experiment but our own: the claim is that nobody has to choose. This module must not know how schemes decide.
 
 mod budget;
+mod every;
 mod figures;
 mod markdown;
 mod page;
 mod workloads;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use lode_plan::{PROGRAM, in_parallel};
@@ -58,23 +59,58 @@ pub struct AutoReport {
     pub length: Length,
     /// The folder with traces.
     pub traces: Option<String>,
+    /// What was found there; none where no folder was named.
+    pub folder: Option<LookedIn>,
     /// Files that are not traces, or hold one that is there already, with the reason.
     pub passed_over: Vec<String>,
     /// Each workload at each size.
     pub cases: Vec<CaseFigures>,
 }
 
+/// What a folder of traces had.
+#[derive(Clone, Debug, Serialize)]
+pub struct LookedIn {
+    /// The folder.
+    pub path: PathBuf,
+    /// Files in it.
+    pub files: usize,
+    /// Traces among them, each counted once.
+    pub traces: usize,
+}
+
+impl LookedIn {
+    /// What was looked for and found, in a sentence.
+    pub fn in_words(&self) -> String {
+        let rest = match self.traces {
+            0 => "; only profiles are run",
+            _ => "",
+        };
+        format!(
+            "Looked in {} for traces of any name and format: {} files, {} traces{rest}",
+            self.path.display(),
+            self.files,
+            self.traces
+        )
+    }
+}
+
 impl AutoReport {
     /// How often the aim is met, in a sentence.
     pub fn in_short(&self) -> String {
+        self.in_short_of(&|_| true)
+    }
+
+    /// The same of some of the cases.
+    fn in_short_of(&self, counts: &dyn Fn(&CaseFigures) -> bool) -> String {
+        let cases: Vec<_> = self.cases.iter().filter(|case| counts(case)).collect();
         let count = |is_counted: &dyn Fn(f64) -> bool| {
-            self.cases.iter().filter(|case| case.ratio.is_some_and(is_counted)).count()
+            cases.iter().filter(|case| case.ratio.is_some_and(is_counted)).count()
         };
         format!(
             "At most {:.0} % above the best single scheme in {} of {} cases, below it in {}.",
             100.0 * AIM,
             count(&|ratio| ratio <= 1.0 + AIM),
-            self.cases.len(),
+            cases.len(),
             count(&|ratio| ratio < 1.0)
         )
     }
@@ -94,7 +130,7 @@ pub fn run_auto(
     options: &AutoOptions,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Result<AutoReport, PapersError> {
-    let Chosen { workloads, passed_over } = workloads::choose(options)?;
+    let Chosen { workloads, folder, passed_over } = workloads::choose(options)?;
     let done = Mutex::new(0);
     let of = workloads.len();
     progress(0, of);
@@ -110,6 +146,7 @@ pub fn run_auto(
         program: PROGRAM,
         length: options.length,
         traces: options.traces.map(|path| path.display().to_string()),
+        folder,
         passed_over,
         cases: cases.into_iter().flatten().collect(),
     })

@@ -1,11 +1,13 @@
 //! Figs. 5, 8 and 9: worked examples, which have to come out exactly.
 
+use lode_draw::Unit;
 use lode_hardware::ServiceTimes;
 use lode_policy::{AnyScheme, Quota, SchemeInfo, build};
 use lode_replay::Driver;
 use lode_types::Direction::{self, Read, Write};
 use lode_types::{Origin, RequestOp, TraceRequest};
 
+use crate::chart::{Bars, Chart};
 use crate::claim::{Bound, Claim, Reported, Shown};
 use crate::experiment::{Experiment, Finding};
 use crate::paper::Paper;
@@ -97,6 +99,9 @@ fn fig_5(_: &Results) -> Finding {
         .say("etica-5-one-hits", one.map(|one| one.1))
         .say("etica-5-two-writes", two.map(|two| two.0))
         .say("etica-5-two-hits", two.map(|two| two.1));
+    let bars = Bars::new("Seven requests (Fig. 5)", Unit::Count, ["SSD writes", "read hits"]);
+    let both = |levels: Option<(f64, f64)>| [levels.map(|one| one.0), levels.map(|one| one.1)];
+    found.draw(Chart::Bars(bars.part("one WB level", both(one)).part("DRAM and SSD", both(two))));
     found
 }
 
@@ -111,5 +116,9 @@ fn figs_8_and_9(_: &Results) -> Finding {
         .say("etica-8-pod", blocks(&EIGHT, pod_wbwo))
         .say("etica-9-urd", blocks(&NINE, urd))
         .say("etica-9-pod", blocks(&NINE, pod_ro));
+    let rows = ["WBWO cache (Fig. 8)", "RO cache (Fig. 9)"];
+    let bars = Bars::new("Blocks asked for (Figs. 8 and 9)", Unit::Count, rows);
+    let bars = bars.part("URD", [blocks(&EIGHT, urd), blocks(&NINE, urd)]);
+    found.draw(Chart::Bars(bars.part("POD", [blocks(&EIGHT, pod_wbwo), blocks(&NINE, pod_ro)])));
     found
 }

@@ -61,6 +61,7 @@ static CLAIMS: &[Claim] = &[
     )
     .source(LATENCY),
     percent("etica-12-mds_1-full", "mds_1, Full: less latency", 0.13, "section 5.3, observation 3"),
+    percent("etica-12-mds_1-npe", "mds_1, NPE: less latency", 0.01, "section 5.3, observation 3"),
     percent("etica-12-usr_0-full", "usr_0, Full: less latency", 0.45, "section 5.3, observation 4"),
     percent("etica-12-usr_0-npe", "usr_0, NPE: less latency", 0.27, "section 5.3, observation 4"),
     percent("etica-12-hm_1-full", "hm_1, Full: less latency", 0.42, "section 5.3, observation 5"),
@@ -177,6 +178,7 @@ fn say_latency(found: &mut Finding, reports: &[&Report; 5]) {
         .say("etica-12-full-over-npe", mean(faster(FULL, NPE)));
     for (key, kind) in [
         ("etica-12-mds_1-full", FULL),
+        ("etica-12-mds_1-npe", NPE),
         ("etica-12-usr_0-full", FULL),
         ("etica-12-usr_0-npe", NPE),
         ("etica-12-hm_1-full", FULL),

@@ -73,8 +73,6 @@ const WB: usize = 3;
 
 /// Intervals that Fig. 10 shows.
 const SHOWN: usize = 20;
-/// VMs that are drawn over time: those whose intervals the paper speaks of.
-const DRAWN: [&str; 4] = ["hm_1", "proj_0", "ts_0", "wdev_0"];
 
 fn job(carry: bool) -> Demand {
     Demand { workload: &ETICA_MIX, interval: super::SIZING, carry }
@@ -125,10 +123,9 @@ fn measure(results: &Results) -> Finding {
     let of = |metric| anew.iter().map(move |demands| mean_blocks(demands, metric));
     let bars = bars.part("URD", of(URD)).part("POD(RO)", of(RO)).part("POD(WBWO)", of(WBWO));
     found.draw(Chart::Bars(bars));
-    for name in DRAWN {
-        let Some(vm) = ETICA_MIX.vms.iter().position(|vm| *vm == name) else { continue };
+    for (name, demands) in ETICA_MIX.vms.iter().zip(anew) {
         let curve = |metric: usize| {
-            let shown = anew[vm].iter().take(SHOWN).enumerate();
+            let shown = demands.iter().take(SHOWN).enumerate();
             shown.map(move |(at, needed)| (at as f64, Some(needed[metric] as f64))).collect::<Vec<_>>()
         };
         let x = Scale::linear("Interval", Unit::Count);

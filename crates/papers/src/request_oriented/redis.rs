@@ -155,14 +155,29 @@ pub(super) const TABLE_4: Experiment = Experiment {
     figure: "T4",
     title: "Redis's tail latency",
     ran: "16 GB SSD: 99th, 99.9th and 99.99th percentiles (section 7.3, Table 4)",
-    here: &["SSD and journal are as in Fig. 9"],
+    here: &[
+        "SSD and journal are as in Fig. 9",
+        "Same direction: on the same side of the 100 ms that users feel as responsive (section 7.3)",
+    ],
     claims: &[
-        ms("req-t4-a-all", "A, ALL: 99.9th percentile", 649.0),
-        ms("req-t4-a-sync", "A, SYNC: 99.9th percentile", 678.0),
-        ms("req-t4-a-ioi", "A, CP+PI+IOI: 99.9th percentile", 50.0).same(Bound::Below(100.0)),
-        ms("req-t4-b-all", "B, ALL: 99.9th percentile", 572.0),
-        ms("req-t4-b-sync", "B, SYNC: 99.9th percentile", 438.0),
-        ms("req-t4-b-ioi", "B, CP+PI+IOI: 99.9th percentile", 32.0).same(Bound::Below(100.0)),
+        responsive("req-t4-a-all-99", "A, ALL: 99th percentile", Reported::Value(80.0)),
+        slow("req-t4-a-all", "A, ALL: 99.9th percentile", Reported::Value(649.0)),
+        slow("req-t4-a-all-99-99", "A, ALL: 99.99th percentile", Reported::MoreThan(1_000.0)),
+        responsive("req-t4-a-sync-99", "A, SYNC: 99th percentile", Reported::Value(72.0)),
+        slow("req-t4-a-sync", "A, SYNC: 99.9th percentile", Reported::Value(678.0)),
+        slow("req-t4-a-sync-99-99", "A, SYNC: 99.99th percentile", Reported::MoreThan(1_000.0)),
+        responsive("req-t4-a-ioi-99", "A, CP+PI+IOI: 99th percentile", Reported::Value(32.0)),
+        responsive("req-t4-a-ioi", "A, CP+PI+IOI: 99.9th percentile", Reported::Value(50.0)),
+        responsive("req-t4-a-ioi-99-99", "A, CP+PI+IOI: 99.99th percentile", Reported::Value(79.0)),
+        responsive("req-t4-b-all-99", "B, ALL: 99th percentile", Reported::Value(70.0)),
+        slow("req-t4-b-all", "B, ALL: 99.9th percentile", Reported::Value(572.0)),
+        slow("req-t4-b-all-99-99", "B, ALL: 99.99th percentile", Reported::MoreThan(1_000.0)),
+        responsive("req-t4-b-sync-99", "B, SYNC: 99th percentile", Reported::Value(59.0)),
+        slow("req-t4-b-sync", "B, SYNC: 99.9th percentile", Reported::Value(438.0)),
+        slow("req-t4-b-sync-99-99", "B, SYNC: 99.99th percentile", Reported::MoreThan(1_000.0)),
+        responsive("req-t4-b-ioi-99", "B, CP+PI+IOI: 99th percentile", Reported::Value(23.0)),
+        responsive("req-t4-b-ioi", "B, CP+PI+IOI: 99.9th percentile", Reported::Value(32.0)),
+        responsive("req-t4-b-ioi-99-99", "B, CP+PI+IOI: 99.99th percentile", Reported::Value(83.0)),
         Claim::new(
             "req-t4-a",
             "A: 99.9th percentile of ALL, of that of CP+PI+IOI",
@@ -184,9 +199,17 @@ pub(super) const TABLE_4: Experiment = Experiment {
     measure: table_4,
 };
 
-/// A percentile that is above what users feel as responsive (section 7.3), unless more is said.
-const fn ms(key: &'static str, about: &'static str, paper: f64) -> Claim {
-    Claim::new(key, about, Shown::Ms, Reported::Value(paper)).source("Table 4").same(Bound::Above(100.0))
+/// What users feel as responsive (section 7.3), in milliseconds.
+const RESPONSIVE_MS: f64 = 100.0;
+
+/// A percentile that is beyond that.
+const fn slow(key: &'static str, about: &'static str, paper: Reported) -> Claim {
+    Claim::new(key, about, Shown::Ms, paper).source("Table 4").same(Bound::Above(RESPONSIVE_MS))
+}
+
+/// A percentile that is within it.
+const fn responsive(key: &'static str, about: &'static str, paper: Reported) -> Claim {
+    Claim::new(key, about, Shown::Ms, paper).source("Table 4").same(Bound::Below(RESPONSIVE_MS))
 }
 
 const SHOWN: [(&str, &str); 3] = [("all", "ALL"), ("sync", "SYNC"), ("cp-pi-ioi", "CP+PI+IOI")];
@@ -201,15 +224,19 @@ fn table_4(results: &Results) -> Finding {
     let latency = |policy, updates| results.processes(&job(policy, updates, CacheDevice::Ssd)).latency;
     let tail = |policy, updates| Some(latency(policy, updates).p99_9_us as f64 / 1000.0);
     let mut found = Finding::default();
-    for (key, policy, updates) in [
-        ("req-t4-a-all", "all", A),
-        ("req-t4-a-sync", "sync", A),
-        ("req-t4-a-ioi", "cp-pi-ioi", A),
-        ("req-t4-b-all", "all", B),
-        ("req-t4-b-sync", "sync", B),
-        ("req-t4-b-ioi", "cp-pi-ioi", B),
+    for (keys, policy, updates) in [
+        (["req-t4-a-all-99", "req-t4-a-all", "req-t4-a-all-99-99"], "all", A),
+        (["req-t4-a-sync-99", "req-t4-a-sync", "req-t4-a-sync-99-99"], "sync", A),
+        (["req-t4-a-ioi-99", "req-t4-a-ioi", "req-t4-a-ioi-99-99"], "cp-pi-ioi", A),
+        (["req-t4-b-all-99", "req-t4-b-all", "req-t4-b-all-99-99"], "all", B),
+        (["req-t4-b-sync-99", "req-t4-b-sync", "req-t4-b-sync-99-99"], "sync", B),
+        (["req-t4-b-ioi-99", "req-t4-b-ioi", "req-t4-b-ioi-99-99"], "cp-pi-ioi", B),
     ] {
-        found.say(key, tail(policy, updates));
+        let latency = latency(policy, updates);
+        let percentiles = [latency.p99_us, latency.p99_9_us, latency.p99_99_us];
+        for (key, us) in keys.into_iter().zip(percentiles) {
+            found.say(key, us as f64 / 1000.0);
+        }
     }
     found
         .say("req-t4-a", ratio(tail("all", A), tail("cp-pi-ioi", A)))

@@ -20,7 +20,9 @@ pub struct Folder {
     pub looked_for: Vec<&'static str>,
     /// Files that are named after one of them.
     pub found: Vec<FoundTrace>,
-    /// Files that are not.
+    /// Files that are named after a known volume which nothing that is run needs.
+    pub not_needed: Vec<PathBuf>,
+    /// Files with other names.
     pub other_files: usize,
 }
 
@@ -59,13 +61,22 @@ impl Folder {
         }
         files.retain(|file| file.is_file());
         files.sort();
-        let mut folder = Folder { path: path.to_owned(), looked_for, found: Vec::new(), other_files: 0 };
+        let mut folder = Folder {
+            path: path.to_owned(),
+            looked_for,
+            found: Vec::new(),
+            not_needed: Vec::new(),
+            other_files: 0,
+        };
         for file in files {
-            let volume = volume_of(&file).filter(|volume| folder.looked_for.contains(volume));
-            let Some(volume) = volume else {
+            let Some(volume) = volume_of(&file) else {
                 folder.other_files += 1;
                 continue;
             };
+            if !folder.looked_for.contains(&volume) {
+                folder.not_needed.push(file);
+                continue;
+            }
             let is_there =
                 |one: &FoundTrace| one.volume == volume && matches!(one.verdict, Verdict::Used { .. });
             let twice = folder.found.iter().find(|one| is_there(one)).map(|one| one.path.clone());
@@ -90,23 +101,55 @@ impl Folder {
 
     /// What was looked for, found and used, in sentences.
     pub fn in_words(&self) -> Vec<String> {
-        let used = self.found.iter().filter(|one| matches!(one.verdict, Verdict::Used { .. })).count();
-        let mut words = vec![format!(
-            "Looked in {} for traces named after {} (such as {}.csv.gz): {} found, {used} used; profiles stand for the rest",
-            self.path.display(),
-            self.looked_for.join(", "),
-            self.looked_for.first().unwrap_or(&"hm_1"),
-            self.found.len(),
-        )];
-        if self.other_files > 0 {
-            words.push(format!("{} files have other names and were not looked at", self.other_files));
+        let mut words = vec![self.looked_in_words()];
+        if !self.not_needed.is_empty() {
+            words.push(format!(
+                "No figure here needs these volumes; not looked at: {}",
+                names(&self.not_needed)
+            ));
+        }
+        match self.other_files {
+            0 => {}
+            1 => words.push("1 file is named after no known volume and was not looked at".to_owned()),
+            files => {
+                words.push(format!("{files} files are named after no known volume and were not looked at"))
+            }
         }
         words.extend(self.found.iter().map(FoundTrace::in_words));
         words
     }
+
+    fn looked_in_words(&self) -> String {
+        let Some(first) = self.looked_for.first() else {
+            return format!(
+                "Looked in {}: of what is run here there is no trace whose figures are published (models of processes, worked examples, \
+                 calculations, benchmarks), so that none can be used; profiles and models stand for all of it",
+                self.path.display()
+            );
+        };
+        let used = self.found.iter().filter(|one| matches!(one.verdict, Verdict::Used { .. })).count();
+        format!(
+            "Looked in {} for traces named after {} (such as {first}.csv.gz): {} found, {used} used; profiles stand for the rest",
+            self.path.display(),
+            self.looked_for.join(", "),
+            self.found.len(),
+        )
+    }
+}
+
+/// The names of files, without their folder.
+fn names(files: &[PathBuf]) -> String {
+    let name = |file: &PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    files.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 impl FoundTrace {
+    /// Whether it is its reads alone that differ.
+    fn has_published_requests(&self) -> bool {
+        let known = published(self.volume).zip(self.requests);
+        known.is_some_and(|(known, requests)| known.has_requests(requests))
+    }
+
     fn in_words(&self) -> String {
         let file = self.path.display();
         let share =
@@ -119,6 +162,12 @@ impl FoundTrace {
             Verdict::WrongVolume { is } => {
                 format!("{file} is not {} but {is} ({counts}); not used: give it its own name", self.volume)
             }
+            Verdict::OtherFigures { read_share, source, .. } if self.has_published_requests() => format!(
+                "{file} has as many requests as {} and another share of reads: {counts}, published are {} % ({source}); not used: \
+                 get the volume as it was published",
+                self.volume,
+                share(*read_share)
+            ),
             Verdict::OtherFigures { requests, read_share, source } => format!(
                 "{file} is not all of {}: {counts}, published are {requests} and {} % ({source}); not used: get the whole \
                  volume",

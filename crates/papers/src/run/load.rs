@@ -88,6 +88,9 @@ impl Loaded {
         if let Some(Change::RunBlocks(blocks)) = workload.change {
             profiles.iter_mut().for_each(|profile| set_runs(profile, blocks));
         }
+        if let Some(Change::ReadPercent(percent)) = workload.change {
+            profiles.iter_mut().for_each(|profile| profile.read_share = f64::from(percent) / 100.0);
+        }
         let whole: u64 = profiles.iter().map(|profile| profile.requests).sum();
         let wanted = workload.wanted_requests(length).unwrap_or(whole);
         let factor = (wanted as f64 / whole as f64).min(1.0);

@@ -1,8 +1,8 @@
-//! What is published of the volumes of MSR Cambridge, to recognise a copy by. It must not know files.
+//! What is published of the volumes of MSR Cambridge and of other recorded workloads, to recognise a copy by. It must not know files.
 
 use serde::Serialize;
 
-/// A volume.
+/// A volume, or another workload that was recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Published {
     /// Its name, which is also that of its profile where nothing else is said.
@@ -23,6 +23,7 @@ pub struct Published {
 pub(super) const READ_SHARE_WITHIN: f64 = 0.01;
 
 const TICA: &str = "TICA, table 2";
+const RPAC: &str = "RPAC, table II";
 const SIEVE: &str = "go-sieve benchmark report";
 const SIEVE_AND_RECALLED: &str = "go-sieve benchmark report; the read share is recalled, not checked";
 const RECALLED: &str = "recalled from the literature, not checked";
@@ -32,6 +33,11 @@ const fn counted(volume: &'static str, reads: u64, writes: u64) -> Published {
     let requests = reads + writes;
     let read_share = Some(reads as f64 / requests as f64);
     Published { volume, profile: None, requests, read_share, source: TICA, requests_within: 0.001 }
+}
+
+/// Thousands that are printed.
+const fn thousands(volume: &'static str, reads: u64, writes: u64) -> Published {
+    Published { source: RPAC, ..counted(volume, 1000 * reads, 1000 * writes) }
 }
 
 /// A printed number of requests.
@@ -47,7 +53,7 @@ const fn recalled(volume: &'static str, thousands: u64, writes: u64) -> Publishe
 }
 
 /// What is known.
-pub static PUBLISHED: [Published; 26] = [
+pub static PUBLISHED: [Published; 35] = [
     counted("hm_1", 580_896, 28_415),
     counted("mds_0", 143_973, 1_067_061),
     counted("prn_0", 602_480, 4_983_406),
@@ -74,6 +80,15 @@ pub static PUBLISHED: [Published; 26] = [
     recalled("stg_0", 2_031, 848),
     recalled("web_0", 2_030, 701),
     recalled("web_3", 31, 686),
+    counted("tpcc", 1_352_983, 581_112),
+    counted("webserver", 418_951, 270_569),
+    counted("devtoolrel", 108_507, 52_032),
+    counted("livemapsbe", 294_493, 115_862),
+    counted("msnfs", 644_573, 349_485),
+    counted("exchange", 158_011, 502_716),
+    counted("postmark", 1_272_148, 3_172_014),
+    thousands("fiu-mail", 2_130, 21_492),
+    thousands("fiu-webvm", 3_117, 11_177),
 ];
 
 impl Published {
@@ -82,11 +97,15 @@ impl Published {
         self.profile.unwrap_or(self.volume)
     }
 
+    /// Whether a trace with so many requests has as many as the volume.
+    pub fn has_requests(&self, requests: u64) -> bool {
+        (requests as f64 / self.requests as f64 - 1.0).abs() <= self.requests_within
+    }
+
     /// Whether a trace with so many requests, of which so many read, can be this volume.
     pub fn fits(&self, requests: u64, reads: u64) -> bool {
         let share = reads as f64 / requests.max(1) as f64;
-        let off = (requests as f64 / self.requests as f64 - 1.0).abs();
-        off <= self.requests_within
+        self.has_requests(requests)
             && self.read_share.is_none_or(|published| (share - published).abs() <= READ_SHARE_WITHIN)
     }
 }

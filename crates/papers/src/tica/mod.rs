@@ -5,6 +5,7 @@ mod dram;
 mod overall;
 mod policies;
 mod response;
+mod sweep;
 mod tables;
 
 use lode_draw::Unit;
@@ -15,7 +16,7 @@ use crate::chart::{Bars, Chart};
 use crate::experiment::{Experiment, mean, ratio};
 use crate::job::{Job, LevelSizes, Replay, Scheme, Size};
 use crate::run::Results;
-use crate::workload::TICA;
+use crate::workload::{TICA, Workload};
 
 /// In the order of the paper.
 pub static EXPERIMENTS: &[Experiment] = &[
@@ -24,6 +25,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     policies::FIG_7_AND_8,
     response::FIG_11_TO_14,
     dram::SWEEP,
+    sweep::SWEEP,
     overall::FIG_15_AND_16,
     tables::TABLE_1,
     tables::TABLE_2,
@@ -62,7 +64,12 @@ fn job(workload: usize, kind: Kind) -> Replay {
 
 /// The same with another size of DRAM.
 fn job_with(workload: usize, kind: Kind, dram: Size) -> Replay {
-    let three = LevelSizes { dram, ssd: SSD, read_ssd: SSD };
+    job_of(&TICA[workload], kind, dram, SSD)
+}
+
+/// Any workload with levels of these sizes.
+fn job_of(workload: &'static Workload, kind: Kind, dram: Size, ssd: Size) -> Replay {
+    let three = LevelSizes { dram, ssd, read_ssd: ssd };
     let two = LevelSizes { read_ssd: Size::None, ..three };
     let one = LevelSizes { dram: Size::None, ..two };
     let (scheme, space, host) = match kind {
@@ -74,7 +81,7 @@ fn job_with(workload: usize, kind: Kind, dram: Size) -> Replay {
         Kind::OneLevel => (Scheme::new("lru"), one, "ucache"),
         Kind::UCacheOpen => (Scheme::new("ucache-like").set("worth_hits", "0"), two, "ucache"),
     };
-    Replay { workload: &TICA[workload], scheme, space, host }
+    Replay { workload, scheme, space, host }
 }
 
 fn jobs_of(kinds: &[Kind]) -> Vec<Job> {

@@ -59,6 +59,24 @@ fn measure_table_1(_: &Results) -> Finding {
         .say("tica-t1-ucache", unreliability_pair(write))
         .otherwise("by Eq. 4 with two WO-SSDs", hybrid(write))
         .say("tica-t1-cost", less(cost(&tica, 1), cost(&ucache, 0)));
+    let bars =
+        Bars::new("Chance of loss within a year (Table 1)", Unit::Named("in a million"), ["TICA", "uCache"]);
+    let millions = |chance: f64| Some(1e6 * chance);
+    let printed = TABLE_1
+        .claims
+        .iter()
+        .take(2)
+        .map(|claim| claim.reported.numbers().first().and_then(|&one| millions(one)));
+    let table = [hybrid(chance(tica.read_ssd().mttf_h)), unreliability_pair(write)];
+    let derived = [hybrid(chance(C_SSD_MTTF_H)), hybrid(write)];
+    let bars = bars.part("printed", printed).part("by Table 1", table.map(millions));
+    found.draw(Chart::Bars(bars.part("by what is printed", derived.map(millions))));
+    let bars = Bars::new(
+        "Cost for a TB of each SSD and 100 GB of DRAM (section 6)",
+        Unit::Dollars,
+        ["TICA", "uCache"],
+    );
+    found.draw(Chart::Bars(bars.part("cost", [cost(&tica, 1), cost(&ucache, 0)])));
     found.note(
         "The printed chances do not follow from Table 1, by which TICA is the safer one: they follow when the RO-SSD has the \
          MTTF of the C-SSD and uCache is computed by TICA's Eq. 4. docs/hardware.md has the derivation",

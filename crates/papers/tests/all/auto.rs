@@ -25,7 +25,7 @@ fn documented() -> BTreeMap<(String, String), f64> {
     let cells = |line: &str| line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect();
     let rows = section.lines().filter(|line| line.starts_with("| ")).map(cells);
     let rows = rows.filter_map(|cells: Vec<String>| {
-        let name = cells[0].trim_end_matches(" *made*").to_owned();
+        let name = cells[0].trim_end_matches(" †").trim_end_matches(" *made*").to_owned();
         Some(((name, cells[1].clone()), cells.get(4)?.parse().ok()?))
     });
     rows.collect()
@@ -86,12 +86,39 @@ fn everything_is_shown() {
         assert!(case.schemes.iter().filter_map(|one| one.latency_us).all(|us| us >= best_us));
     }
     let words = auto_markdown(&report, "lode paper auto");
-    assert!(words.contains("| prxy_0 *made* | 5 | `"), "{words}");
+    assert!(
+        words.contains("| prxy_0 *made* † | 5 | `") && words.contains("| web_3 *made* | 5 | `"),
+        "{words}"
+    );
+    every_scheme_has_its_ratio(&report, &words);
     let made = Made { command: "lode paper auto".to_owned(), ..Made::default() };
     assert!(auto_page(&report, &made).expect("a page").contains("With a budget of SSD writes"));
     // Where no workload can be given a budget there is a page all the same.
     report.cases.iter_mut().for_each(|case| case.budget = None);
     assert!(!auto_page(&report, &made).expect("a page").contains("With a budget of SSD writes"));
+}
+
+/// A row for each case and a column for each scheme, with and without a budget: to `auto`, or a dash for what breaks the budget.
+fn every_scheme_has_its_ratio(report: &AutoReport, words: &str) {
+    for (title, budgeted) in
+        [("## Every single scheme\n", false), ("## Every single scheme with a budget\n", true)]
+    {
+        let section = words.split(title).nth(1).expect("a section").split("\n## ").next().expect("a section");
+        let lines: Vec<Vec<&str>> = section
+            .lines()
+            .filter(|line| line.starts_with("| "))
+            .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+            .collect();
+        assert_eq!(lines.len(), 1 + report.cases.len(), "{section}");
+        let column = lines[0].iter().position(|title| *title == "`lru`").expect("a column");
+        for (cells, case) in lines[1..].iter().zip(&report.cases) {
+            let lru = case.schemes.iter().find(|one| one.scheme == "lru").expect("it was run");
+            let ratio = lru.latency_us.expect("it takes time") / case.auto.latency_us.expect("it takes time");
+            // The budget is half of what lru writes.
+            let shown = if budgeted { "-".to_owned() } else { format!("{ratio:.2}") };
+            assert_eq!(cells[column], shown, "{section}");
+        }
+    }
 }
 
 /// A budget for each hundred accesses, then.

@@ -41,10 +41,12 @@ fn traces_are_taken_for_what_they_are() {
     write_msr(&at("usr_0.csv"), "usr_0", "usr", 0, 1000);
     std::fs::write(at("stg_1.csv"), "no trace").expect("a file");
     std::fs::write(at("notes.txt"), "no trace").expect("a file");
+    std::fs::write(at("proj_1.csv"), "of a volume that is not needed").expect("a file");
     let needed: BTreeSet<&'static str> =
         ["web_3", "hm_1", "ts_0", "usr_0", "stg_1", "mds_1"].into_iter().collect();
     let found = Folder::look(folder.path(), &needed, &|_| {}).expect("a folder");
     assert_eq!((found.found.len(), found.other_files), (6, 1));
+    assert_eq!(found.not_needed, [at("proj_1.csv")]);
     let of = |name: &str| {
         let one = found.found.iter().find(|one| one.path == at(name)).expect("it was looked at");
         one.verdict.clone()
@@ -65,7 +67,50 @@ fn traces_are_taken_for_what_they_are() {
     assert!(matches!(of("stg_1.csv"), Verdict::Unusable { .. }));
     let words = found.in_words().join("\n");
     assert!(words.contains("6 found, 1 used") && words.contains("is not ts_0 but web_3"), "{words}");
+    assert!(words.contains("No figure here needs these volumes; not looked at: proj_1.csv"), "{words}");
+    assert!(words.contains("1 file is named after no known volume"), "{words}");
+    assert!(words.contains("usr_0.csv is not all of usr_0: 1000 requests"), "{words}");
     assert_eq!(found.by_profile().keys().copied().collect::<Vec<_>>(), ["web_3"]);
+}
+
+/// So many requests of web_3 as there should be, all of which read.
+#[test]
+fn another_share_of_reads_is_called_that() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("web_3.csv");
+    let line = |at: usize| format!("{},web,3,Read,{},4096,100\n", 128_166_372_000_000_000 + at, 4096 * at);
+    std::fs::write(&path, (0..WEB_3).map(line).collect::<String>()).expect("a file");
+    let found = Folder::look(folder.path(), &["web_3"].into_iter().collect(), &|_| {}).expect("a folder");
+    assert!(matches!(found.found[0].verdict, Verdict::OtherFigures { .. }), "{found:?}");
+    let words = found.in_words().join("\n");
+    assert!(words.contains("has as many requests as web_3 and another share of reads"), "{words}");
+    assert!(
+        words.contains("100.0 % reads, published are 31.4 %") && !words.contains("not all of"),
+        "{words}"
+    );
+}
+
+/// Models of processes and worked examples have no trace.
+#[test]
+fn where_no_trace_can_be_used_it_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let found = Folder::look(folder.path(), &BTreeSet::new(), &|_| {}).expect("a folder");
+    let words = found.in_words().join("\n");
+    assert!(words.contains("of what is run here there is no trace whose figures are published"), "{words}");
+    assert!(!words.contains("hm_1") && !words.contains("found"), "{words}");
+}
+
+/// Recordings that RPAC and TICA used, by the names of their profiles.
+#[test]
+fn other_recordings_are_known_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write_msr(&folder.path().join("devtoolrel.csv"), "devtoolrel", "dev", 0, 160_539);
+    write_msr(&folder.path().join("fiu-mail.csv"), "devtoolrel", "mail", 0, 160_539);
+    let needed: BTreeSet<&'static str> = ["devtoolrel", "fiu-mail"].into_iter().collect();
+    let found = Folder::look(folder.path(), &needed, &|_| {}).expect("a folder");
+    assert_eq!(found.by_profile().keys().copied().collect::<Vec<_>>(), ["devtoolrel"]);
+    let words = found.in_words().join("\n");
+    assert!(words.contains("fiu-mail.csv is not fiu-mail but devtoolrel"), "{words}");
 }
 
 #[test]

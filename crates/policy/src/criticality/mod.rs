@@ -103,7 +103,7 @@ pub static TABLE: &[SettingInfo] = &[
         )
         .source("paper, section 7.1"),
     SettingInfo::choice("pi_sync_only", "off", &["on", "off"])
-        .about("of a process that inherited criticality only synchronous writes are cached")
+        .about("of a process that inherited criticality only synchronous writes are cached; nothing changes with redis, nor with postgres in runs of 45 s and less, where no such process writes asynchronously")
         .source("paper: section 5 says on, table 3 counts asynchronous ones"),
     SettingInfo::choice("stall", "bypass", &["bypass", "wait"])
         .about("when no block of the cache is free, an admitted write goes to the disk, or waits")

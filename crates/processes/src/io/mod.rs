@@ -332,6 +332,8 @@ impl World {
             counts.sync += 1;
             counts.sync_blocks += u64::from(op.blocks);
         }
+        self.tally.written_blocks[process as usize][usize::from(!op.sync)] += u64::from(op.blocks);
+        let counts = &mut self.tally.writes;
         if verdict == Verdict::Cache {
             counts.admitted += 1;
             if self.config.admission.policy >= AdmissionPolicy::Cp {

@@ -20,8 +20,10 @@ fn options(policy: AdmissionPolicy) -> AdmissionOptions {
 
 /// Processes that run these lists, with so many locks, and one event that this process delivers.
 fn script(lists: Vec<Vec<Step>>, locks: usize, deliverer: u32) -> Script {
-    let programs = lists.into_iter().map(|list| Box::new(list.into_iter()) as Box<dyn Program>).collect();
+    let programs: Vec<_> =
+        lists.into_iter().map(|list| Box::new(list.into_iter()) as Box<dyn Program>).collect();
     Script {
+        roles: vec!["process".to_owned(); programs.len()],
         programs,
         locks: vec![Primitive::Mutex; locks],
         events: vec![EventInfo { primitive: Primitive::Other, deliverers: vec![deliverer] }],

@@ -39,6 +39,17 @@ struct Bar {
     saved: f64,
 }
 
+/// A candidate that is to decide, and why.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Better {
+    /// Its place among the candidates.
+    pub at: usize,
+    /// What it has saved, in turnovers.
+    pub saved: f64,
+    /// What it must have saved, in turnovers.
+    pub asked: f64,
+}
+
 /// See the module's documentation.
 #[derive(Debug)]
 pub(super) struct Choice {
@@ -71,12 +82,12 @@ impl Choice {
         costs: &ShadowCosts,
         candidates: &[Candidate],
         chosen: usize,
-    ) -> Option<usize> {
+    ) -> Option<Better> {
         // Without a shadow of its own it is on its way out.
         let (own, own_mean) = costs.new[chosen].zip(costs.mean[chosen])?;
         let (own, own_mean) = (self.weights.cost(own), self.weights.cost(own_mean));
         let turnover = own_mean * costs.turnover_requests;
-        let mut best: Option<(f64, usize)> = None;
+        let mut best: Option<(f64, Better)> = None;
         for (at, candidate) in candidates.iter().enumerate() {
             let Some((new, mean)) = costs.new[at].zip(costs.mean[at]) else { continue };
             let is_set = candidate.is_same_scheme(candidates[chosen]);
@@ -87,7 +98,7 @@ impl Choice {
             // What it saved must not lie long back.
             let is_better = at != chosen && self.weights.cost(mean) < own_mean;
             if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
-                best = Some((excess, at));
+                best = Some((excess, Better { at, saved: *gain / turnover, asked: saved }));
             }
         }
         best.map(|(_, best)| best)
@@ -132,7 +143,7 @@ mod tests {
                 requests: 2.0,
                 accesses: 4.0,
             };
-            choice.look(&costs, &CANDIDATES, 0) == Some(1)
+            choice.look(&costs, &CANDIDATES, 0).is_some_and(|better| better.at == 1)
         })
     }
 

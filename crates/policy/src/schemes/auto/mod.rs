@@ -33,7 +33,7 @@ use crate::settings::{OFF, SettingInfo, Settings, WriteBudget};
 use crate::sizer;
 use crate::tracked::{Footprint, percent_of};
 use candidates::Candidate;
-use choice::Choice;
+use choice::{Better, Choice};
 use demand::Demand;
 use live::Live;
 use sizes::Sizes;
@@ -191,12 +191,13 @@ impl Auto {
         if let Some(best) = self.choice.look(&costs, &self.candidates, self.chosen)
             && !self.live.is_taking_over()
         {
-            self.choose(best, costs.mean[self.chosen].zip(costs.mean[best]));
+            self.choose(best.at, Some(best), costs.mean[self.chosen].zip(costs.mean[best.at]));
         }
     }
 
-    /// Another candidate decides from now on; what requests took with the one before and with it, where that is known.
-    fn choose(&mut self, best: usize, means: Option<(Spent, Spent)>) {
+    /// Another candidate decides from now on; what it saved, and what requests took with the one before and with it, where that is
+    /// known.
+    fn choose(&mut self, best: usize, better: Option<Better>, means: Option<(Spent, Spent)>) {
         let (from, to) = (self.candidates[self.chosen], self.candidates[best]);
         let (own, new) = means.unzip();
         let counts_peak = self.trial.counts_peak();
@@ -204,6 +205,8 @@ impl Auto {
             block_accesses: self.trial.accesses(),
             from: from.to_string(),
             to: to.to_string(),
+            saved_turnovers: better.map(|better| better.saved),
+            asked_turnovers: better.map(|better| better.asked),
             from_latency_us: own.map(|own| own.us),
             to_latency_us: new.map(|new| new.us),
             from_disk_us: own.map(|own| own.disk_us),
@@ -232,7 +235,7 @@ impl Auto {
             && !self.live.is_taking_over()
             && let Some(first) = self.candidates.iter().position(|candidate| candidate.holds_to_budgets())
         {
-            self.choose(first, None);
+            self.choose(first, None, None);
         }
     }
 }

@@ -264,25 +264,28 @@ impl PlainChoice {
         }
         let own = means[self.chosen].weighed(&self.given);
         let turnover = own * (4 * self.look_accesses) as f64 * self.recent.0 / self.recent.1;
-        let mut best: Option<(f64, usize)> = None;
+        let asked = self.given.set_cost_percent / 100.0;
+        let mut best: Option<(f64, usize, f64)> = None;
         // Only prices.
         for at in 0..3 {
             let saved = new[self.chosen].weighed(&self.given) * (1.0 - self.given.set_percent / 100.0)
                 - new[at].weighed(&self.given);
             let gain = &mut self.candidates[at].gain;
             *gain = (*gain + saved * weight).max(0.0);
-            let excess = *gain - self.given.set_cost_percent / 100.0 * turnover;
+            let excess = *gain - asked * turnover;
             let is_better = at != self.chosen && means[at].weighed(&self.given) < own;
-            if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
-                best = Some((excess, at));
+            if is_better && excess > 0.0 && best.is_none_or(|(most, ..)| excess > most) {
+                best = Some((excess, at, *gain / turnover));
             }
         }
-        if let Some((_, best)) = best {
+        if let Some((_, best, saved)) = best {
             let (from, to) = (means[self.chosen], means[best]);
             self.decisions.push(Decision {
                 block_accesses: self.accesses,
                 from: self.candidates[self.chosen].name.clone(),
                 to: self.candidates[best].name.clone(),
+                saved_turnovers: Some(saved),
+                asked_turnovers: Some(asked),
                 from_latency_us: Some(from.latency_us),
                 to_latency_us: Some(to.latency_us),
                 from_disk_us: Some(from.disk_us),
