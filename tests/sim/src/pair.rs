@@ -416,6 +416,11 @@ impl SimPair {
         *disk = SimDisk::new(disk.size_bytes());
     }
 
+    /// The pair is formatted anew: what the host remembers is of a cache with another identity.
+    pub fn forget(&mut self) {
+        self.known_generation = None;
+    }
+
     /// Keeps a member as it is, while nobody serves the pair.
     pub(crate) fn keep(&mut self, first: &SimDisk, member: usize) {
         let disk = if member == 0 { first } else { &self.second };

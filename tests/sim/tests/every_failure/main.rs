@@ -291,7 +291,10 @@ fn formats(site: &mut Site) -> bool {
 fn formats_pairs(site: &mut Site) -> bool {
     let Machine { config, extent_bytes, .. } = &site.machine;
     let World { ssd, pair, other_pairs, .. } = &mut site.world;
-    let mut devices = vec![[ssd, &mut pair.as_mut().expect("a pair").second]];
+    let pair = pair.as_mut().expect("a pair");
+    pair.forget();
+    other_pairs.iter_mut().for_each(|other| other.pair.forget());
+    let mut devices = vec![[ssd, &mut pair.second]];
     devices.extend(other_pairs.iter_mut().map(|OtherPair { first, pair }| [first, &mut pair.second]));
     PairArray::format(devices, CacheId([7; 16]), config.block, Some(*extent_bytes)).is_ok()
 }
