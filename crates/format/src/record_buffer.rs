@@ -315,6 +315,9 @@ mod tests {
         page[at..at + 4].copy_from_slice(&(crate::FORMAT_VERSION + 1).to_le_bytes());
         page::seal(page);
         let refusal = RecordBufferHeader::decode(&bytes).unwrap_err();
-        assert_eq!(refusal.wrong, Wrong::Version { version: crate::FORMAT_VERSION + 1, cache: header().cache });
+        assert_eq!(
+            refusal.wrong,
+            Wrong::Version { version: crate::FORMAT_VERSION + 1, cache: header().cache }
+        );
     }
 }
