@@ -32,6 +32,9 @@ struct Remembered {
     other_pair_generations: Vec<u64>,
     /// The latest run; none in files of older versions.
     run: Option<DaemonRun>,
+    /// The read SSD that was used last; none where there was none, and in files of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    read_ssd: Option<String>,
     /// A VM that is getting another name; none in files of older versions.
     renaming: Option<NewName>,
     #[serde(default)]
@@ -148,6 +151,8 @@ pub(crate) struct Known {
     pub run: Option<DaemonRun>,
     /// Of each pair of SSDs that the cache is on, the generation of its labels, if it is known.
     pub pair_generations: Vec<Option<u64>>,
+    /// The read SSD that was used last.
+    pub read_ssd: Option<String>,
     /// Which names a VM has in which places is not known: it was getting another one.
     pub renaming: Option<NewName>,
 }
@@ -240,8 +245,8 @@ impl StateFile {
             // Somebody else wrote to it since, perhaps on this boot.
             (run.all_durable, run.written_boot) = (false, None);
         }
-        let Remembered { backings, seen, renaming, .. } = remembered;
-        Ok(Known { backings, seen, run, renaming, pair_generations })
+        let Remembered { backings, seen, renaming, read_ssd, .. } = remembered;
+        Ok(Known { backings, seen, run, renaming, read_ssd, pair_generations })
     }
 
     /// What is remembered of the labels of a pair of SSDs of a cache, by its number, if it is of this one.
@@ -284,7 +289,7 @@ impl StateFile {
     /// Remembers the SSD as it is now. When this returns, a crash cannot undo it.
     pub(crate) fn update(&self, ssd: &SsdConfig, now: &Superblock, known: Known) -> Result<(), ServerError> {
         let (uuid, epoch) = (now.cache.to_string(), now.epoch);
-        let Known { backings, seen, run, renaming, pair_generations } = known;
+        let Known { backings, seen, run, renaming, read_ssd, pair_generations } = known;
         let (pair_generation, other_pair_generations) = written(&pair_generations);
         let ssd = ssd.path.clone();
         let _alone = noting();
@@ -295,6 +300,7 @@ impl StateFile {
             pair_generation,
             other_pair_generations,
             run,
+            read_ssd,
             renaming,
             backings,
             seen,

@@ -14,6 +14,7 @@ use tracing::info;
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
+use crate::ssd::FoundSsd;
 use crate::strangers::other_version;
 use crate::sync_device::FileDevice;
 
@@ -24,8 +25,11 @@ pub(crate) struct ReadSsd {
 }
 
 impl ReadSsd {
-    /// Opens the read SSD of a configuration, if it names one.
-    pub(crate) fn find(config: &Config) -> Result<Option<ReadSsd>, ServerError> {
+    /// Opens the read SSD of a configuration, if it names one, and has the cache beside it remember which that is.
+    pub(crate) fn find(
+        config: &Config,
+        cache: Option<&mut FoundSsd<'_>>,
+    ) -> Result<Option<ReadSsd>, ServerError> {
         let Some(SsdConfig { path, uuid, .. }) = &config.read_ssd else { return Ok(None) };
         let device = path.display();
         let file = open_patiently(path, &OpenOptions::default()).map_err(|fault| {
@@ -63,6 +67,7 @@ impl ReadSsd {
             );
             return Err(ServerError::new(ServerErrorKind::Identity, text));
         }
+        cache.map_or(Ok(()), |cache| cache.check_read_ssd(&label, path))?;
         info!(
             "Read SSD {} on {device}, {}{}",
             label.id,

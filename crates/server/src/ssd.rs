@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lode_format::{Superblock, VolumeTag};
+use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::{MediaFile, OpenOptions};
 use lode_store::pair::{MEMBERS, Pair};
 use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec};
@@ -151,6 +151,33 @@ impl<'c> FoundSsd<'c> {
     pub(crate) fn check(&self, specs: &[VolumeSpec]) -> Result<(), ServerError> {
         let outcome = self.view.check(&mut self.files.device(), specs);
         outcome.map_err(|error| ServerError::store(self.ssd.path.display(), error))
+    }
+
+    /// Refuses a read SSD that is not the one with which the cache was used last, unless the configuration names it, and will remember it:
+    /// what somebody else has on it would be written over.
+    pub(crate) fn check_read_ssd(&mut self, found: &ReadSsdLabel, path: &Path) -> Result<(), ServerError> {
+        let now = found.id.to_string();
+        let is_named = self
+            .config
+            .read_ssd
+            .as_ref()
+            .and_then(|read_ssd| read_ssd.uuid)
+            .is_some_and(|uuid| uuid == found.id);
+        match &self.known.read_ssd {
+            Some(before) if *before != now && !is_named => {
+                let text = format!(
+                    "{} is read SSD {now}, and this host last used read SSD {before} with cache {}: correct `read_ssd.path`. If this one is \
+                     to take its place, which writes over what somebody else may have on it, add `uuid = \"{now}\"` to [read_ssd]",
+                    path.display(),
+                    self.view.superblock().cache
+                );
+                Err(ServerError::new(ServerErrorKind::Identity, text))
+            }
+            _ => {
+                self.known.read_ssd = Some(now);
+                Ok(())
+            }
+        }
     }
 
     /// Refuses a backing disk that is not the one with which its volume was used, and will remember it.

@@ -299,7 +299,7 @@ impl<'c> Start<'c> {
         let engines = plans.iter().map(|plan| (&plan.config, &plan.vm.settings, plan.has_space));
         let tables_limit_bytes = check_memory(engines, extent_places, divides.then_some(frames))?;
         plans.iter_mut().for_each(|plan| plan.extent_places = extent_places);
-        let read_ssd = ReadSsd::find(config)?;
+        let read_ssd = ReadSsd::find(config, ssd.as_mut())?;
         if let Some(read_ssd) = &read_ssd {
             read_ssd.divide(plans.iter_mut().map(|plan| &mut plan.config))?;
         }

@@ -109,6 +109,36 @@ fn the_two_ssds_are_not_taken_for_each_other() {
     assert!(said.contains("lode format --read-ssd"), "{said}");
 }
 
+/// A read SSD that is somebody else's is not written over because it has the path of the one that was there.
+#[test]
+fn another_read_ssd_is_taken_when_it_is_named() {
+    let site = site();
+    site.serve_up().stop();
+    let text = |name: &str| fs::read_to_string(site.path(name)).unwrap();
+    let known = text("state/test.state");
+    let known = known.lines().find_map(|line| line.strip_prefix("read_ssd = ")).expect("it is remembered");
+    let known = known.trim_matches('"').to_owned();
+    fs::rename(site.path("read.img"), site.path("known.img")).unwrap();
+    lode_ok(&["format", "--read-ssd", &site.text("read.img"), "--create", "32MiB"]);
+    let foreign = fs::read(site.path("read.img")).unwrap();
+    let said = site.serve_fails();
+    assert!(fs::read(site.path("read.img")).unwrap() == foreign, "a refusal changes nothing");
+    let uuid =
+        said.split("uuid = \"").nth(1).and_then(|rest| rest.split('"').next()).expect("a UUID").to_owned();
+    assert!(uuid != known && said.contains(&known) && said.contains("`read_ssd.path`"), "{said}");
+    let as_it_was = text("test.toml");
+    let path = format!("path = \"{}\"\n", site.text("read.img"));
+    fs::write(site.path("test.toml"), as_it_was.replace(&path, &format!("{path}uuid = \"{uuid}\"\n")))
+        .unwrap();
+    site.serve_up().stop();
+    // It is the one that is known from now on.
+    fs::write(site.path("test.toml"), &as_it_was).unwrap();
+    site.serve_up().stop();
+    fs::rename(site.path("known.img"), site.path("read.img")).unwrap();
+    let said = site.serve_fails();
+    assert!(said.contains(&uuid) && said.contains(&known), "{said}");
+}
+
 #[test]
 fn shares_of_the_read_ssd_must_make_sense() {
     let site = site();

@@ -53,32 +53,25 @@ fn serve_once(site: &Site) {
 
 #[test]
 fn format_spares_what_is_of_another_version() {
-    let site = Site::new();
+    let site = Site::in_memory();
     let names = ["ssd.img", "read.img", "one.img", "other.img"];
     lode_ok(&["format", "--read-ssd", &site.text("read.img"), "--create", "32MiB"]);
     lode_ok(&["format", &site.text("one.img"), "--mirror", &site.text("other.img"), "--create", "64MiB"]);
-    fs::write(site.path("new.img"), vec![0; 64 << 20]).unwrap();
+    for name in ["new.img", "second.img", "third.img"] {
+        fs::write(site.path(name), vec![0; 64 << 20]).unwrap();
+    }
     for (name, what) in names.into_iter().zip(["cache", "read SSD", "pair", "pair"]) {
         let pages: Vec<_> = [0, PAGE].into_iter().filter(|at| has_page(&site, name, *at)).collect();
         let id = uuid(&site, name, pages[0]);
         for version in [2, 0] {
             pages.iter().for_each(|at| reseal(&site, name, *at, version));
-            let (path, new) = (site.text(name), site.text("new.img"));
+            let [path, new, second, third] =
+                [name, "new.img", "second.img", "third.img"].map(|name| site.text(name));
             let commands: [&[&str]; 5] = [
                 &["format", &path],
                 &["format", "--read-ssd", &path],
                 &["format", &new, "--mirror", &path],
-                &[
-                    "format",
-                    &new,
-                    "--mirror",
-                    &site.text("made.img"),
-                    "--create",
-                    "64MiB",
-                    "--pair",
-                    &path,
-                    &site.text("made2.img"),
-                ],
+                &["format", &new, "--mirror", &second, "--pair", &third, &path],
                 &["format", &path, "--dry-run"],
             ];
             for command in commands {
@@ -107,7 +100,7 @@ fn damage(site: &Site, name: &str, at: usize) {
 /// One page of another version is enough, whatever is beside it: whoever wrote it knows what this program does not.
 #[test]
 fn a_cache_with_one_page_of_another_version_is_not_served() {
-    let site = Site::new();
+    let site = Site::in_memory();
     serve_once(&site);
     let whole = fs::read(site.path("ssd.img")).unwrap();
     let id = uuid(&site, "ssd.img", 0);
@@ -130,7 +123,7 @@ fn a_cache_with_one_page_of_another_version_is_not_served() {
 
 #[test]
 fn other_kinds_of_another_version_are_refused_by_their_names() {
-    let site = Site::new();
+    let site = Site::in_memory();
     lode_ok(&["format", &site.text("one.img"), "--mirror", &site.text("other.img"), "--create", "64MiB"]);
     let (pages, id): (Vec<_>, _) = (
         [0, PAGE].into_iter().filter(|at| has_page(&site, "one.img", *at)).collect(),
@@ -148,7 +141,7 @@ fn other_kinds_of_another_version_are_refused_by_their_names() {
 /// Of a device that does not say which cache it holds the host remembers it.
 #[test]
 fn what_is_left_of_a_cache_is_refused_with_its_identity_and_what_helps() {
-    let site = Site::new();
+    let site = Site::in_memory();
     serve_once(&site);
     let whole = fs::read(site.path("ssd.img")).unwrap();
     let id = uuid(&site, "ssd.img", 0);
