@@ -65,6 +65,8 @@ pub struct SimDisk {
     pub fail_nth: Option<(Access, u64)>,
     /// It says that flushes have ended, and does nothing.
     pub lies: bool,
+    /// Flushes that were asked of it while a volume was served.
+    pub flushes: u64,
     /// What the flushes of all who use it are worth.
     pub shared: SharedDevice,
     /// What the host remembers: no flush has failed since it went down or since the last run began.
@@ -87,6 +89,7 @@ impl SimDisk {
             unreadable_at: None,
             fail_nth: None,
             lies: false,
+            flushes: 0,
             shared: SharedDevice::default(),
             counts_as_durable: false,
         }

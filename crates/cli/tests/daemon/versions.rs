@@ -1,6 +1,8 @@
 //! SSDs and logs of other versions of the format, and SSDs of which too little is left: refused by what they are, and not changed.
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::FileExt;
 
 use lode_format::{DeviceLayout, Directory, PAGE_BYTES};
 
@@ -14,27 +16,42 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
 }
 
+/// Opens a file to change a page of it.
+fn open(site: &Site, name: &str) -> File {
+    OpenOptions::new().read(true).write(true).open(site.path(name)).unwrap()
+}
+
+fn page(site: &Site, name: &str, at: usize) -> [u8; PAGE] {
+    let mut page = [0; PAGE];
+    open(site, name).read_exact_at(&mut page, at as u64).unwrap();
+    page
+}
+
 /// Makes the page at this byte of a file one of another version, and otherwise as it is.
 fn reseal(site: &Site, name: &str, at: usize, version: u32) {
-    let mut bytes = fs::read(site.path(name)).unwrap();
-    let page = &mut bytes[at..at + PAGE];
+    let mut page = page(site, name, at);
     assert!(page.starts_with(b"LODE"), "{name} has a page there");
     page[12..16].copy_from_slice(&version.to_le_bytes());
     page[8..12].fill(0);
-    let crc = crc32c(page);
+    let crc = crc32c(&page);
     page[8..12].copy_from_slice(&crc.to_le_bytes());
-    fs::write(site.path(name), bytes).unwrap();
+    open(site, name).write_all_at(&page, at as u64).unwrap();
 }
 
 /// The identity in the page at this byte.
 fn uuid(site: &Site, name: &str, at: usize) -> String {
-    let bytes = fs::read(site.path(name)).unwrap();
-    lode_format::CacheId(bytes[at + 16..at + 32].try_into().unwrap()).to_string()
+    lode_format::CacheId(page(site, name, at)[16..32].try_into().unwrap()).to_string()
 }
 
-/// What a refusal says, which changes none of these files.
+/// What a refusal says, which changes none of these files: neither what describes what is there nor the first of what that is.
 fn refused(site: &Site, files: &[&str], refusal: impl FnOnce() -> String) -> String {
-    let read = || files.iter().map(|name| fs::read(site.path(name)).unwrap()).collect::<Vec<_>>();
+    const LOOKED_AT: u64 = 4 * MIB;
+    let head = |name: &&str| {
+        let mut bytes = Vec::new();
+        open(site, name).take(LOOKED_AT).read_to_end(&mut bytes).unwrap();
+        bytes
+    };
+    let read = || files.iter().map(head).collect::<Vec<_>>();
     let before = read();
     let said = refusal();
     assert!(read() == before, "a refusal changes nothing: {said}");
@@ -58,7 +75,7 @@ fn format_spares_what_is_of_another_version() {
     lode_ok(&["format", "--read-ssd", &site.text("read.img"), "--create", "32MiB"]);
     lode_ok(&["format", &site.text("one.img"), "--mirror", &site.text("other.img"), "--create", "64MiB"]);
     for name in ["new.img", "second.img", "third.img"] {
-        fs::write(site.path(name), vec![0; 64 << 20]).unwrap();
+        File::create(site.path(name)).unwrap().set_len(64 << 20).unwrap();
     }
     for (name, what) in names.into_iter().zip(["cache", "read SSD", "pair", "pair"]) {
         let pages: Vec<_> = [0, PAGE].into_iter().filter(|at| has_page(&site, name, *at)).collect();
@@ -88,13 +105,13 @@ fn format_spares_what_is_of_another_version() {
 }
 
 fn has_page(site: &Site, name: &str, at: usize) -> bool {
-    fs::read(site.path(name)).unwrap()[at..].starts_with(b"LODE")
+    page(site, name, at).starts_with(b"LODE")
 }
 
 fn damage(site: &Site, name: &str, at: usize) {
-    let mut bytes = fs::read(site.path(name)).unwrap();
-    bytes[at] ^= 1;
-    fs::write(site.path(name), bytes).unwrap();
+    let (file, mut byte) = (open(site, name), [0]);
+    file.read_exact_at(&mut byte, at as u64).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at as u64).unwrap();
 }
 
 /// One page of another version is enough, whatever is beside it: whoever wrote it knows what this program does not.

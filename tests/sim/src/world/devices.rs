@@ -26,6 +26,7 @@ impl World {
         let disk = self.disk(command.device, member);
         let mark = disk.flush_mark();
         let is_flush = matches!(command.kind, CommandKind::Flush);
+        disk.flushes += u64::from(is_flush);
         let ticket = is_flush.then(|| disk.shared.begin_flush());
         let flushed = (is_flush && self.rng.chance(50)).then(|| self.flush(&command, member, mark));
         Pending { command, member, mark, ticket, flushed }
