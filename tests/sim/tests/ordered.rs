@@ -11,7 +11,7 @@ use lode_sim::scenario::{
 };
 use lode_sim::{Access, Crash, Faults, Machine, Plan, Rng, RunCounts, SimDisk, World, attack_ordered, run};
 use lode_store::{SyncDevice, apply_redo_log, create_redo_log};
-use lode_types::BlockSize;
+use lode_types::{BlockSize, Buf};
 
 fn run_all(change: impl Fn(Plan) -> Plan) -> RunCounts {
     run_seeds(seeds().div_ceil(2), change)
@@ -405,6 +405,35 @@ fn g11_writes_wait_for_room() {
     }
     let behind = world.engine().behind().unwrap();
     assert!(behind.blocks <= 2 * 16 + 2 && behind.group > 5, "{behind:?}");
+}
+
+/// As long as the disk is further behind than it may be writes wait, though there is room for them; none fails.
+#[test]
+fn g11_writes_wait_for_a_disk_that_is_too_far_behind() {
+    const MOST_TICKS: u32 = 3;
+    for (seed, limit) in (0..20).flat_map(|seed| [(seed, None), (seed, Some(MOST_TICKS))]) {
+        let mut machine = small();
+        machine.config.ordered.iter_mut().for_each(|config| config.max_lag_ticks = limit);
+        let mut world = World::new(machine, seed).unwrap();
+        // How far the disk is behind when a write is acknowledged; devices do no more than that takes.
+        let lag_at_write = |world: &mut World, token: u64| {
+            let op = GuestOp::write(token * BLOCK, Buf::copy_of(&pattern(1, BLOCK as usize)), false);
+            world.submit(GuestRequest { token, op, now_ns: 0 });
+            loop {
+                if let Some(answer) = world.take_events().pop() {
+                    answer.result.unwrap();
+                    return world.engine().behind().unwrap().ticks;
+                }
+                assert!(world.step(), "it is answered");
+            }
+        };
+        assert_eq!(lag_at_write(&mut world, 0), 0);
+        // What the group asks of devices takes longer than the limit.
+        (0..2 * MOST_TICKS).for_each(|_| world.tick());
+        assert!(world.engine().behind().unwrap().ticks >= MOST_TICKS);
+        let lag = lag_at_write(&mut world, 1);
+        assert_eq!(lag >= MOST_TICKS, limit.is_none(), "seed {seed}, {limit:?}: {lag}");
+    }
 }
 
 /// A disk that takes nothing stays the state that it was; what there is room for is taken, and the rest refused.
