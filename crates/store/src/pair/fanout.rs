@@ -127,6 +127,8 @@ pub struct Fanout {
     tag: VolumeTag,
     commands: HashMap<u64, Joint>,
     under_way: HashMap<u64, LegUnderWay>,
+    /// How many of them each member is asked for.
+    asked_for: [u32; MEMBERS],
     next_command: u64,
     next_token: u64,
     tick: u64,
@@ -148,6 +150,7 @@ impl Fanout {
             tag,
             commands: HashMap::new(),
             under_way: HashMap::new(),
+            asked_for: [0; MEMBERS],
             next_command: 0,
             next_token: 0,
             tick: 0,
@@ -166,8 +169,7 @@ impl Fanout {
         let mut joint = Joint { id, legs_left: 0, asked, took, error: None, read: None, one_copy: None };
         match kind {
             CommandKind::Read { offset_bytes, bufs } => {
-                let home = home_member(offset_bytes);
-                let member = if health.in_sync[home] { home } else { other(home) };
+                let member = self.reads_from(home_member(offset_bytes), &options, health);
                 let lens = bufs.iter().map(Buf::len).collect();
                 let mut asked = [false; MEMBERS];
                 asked[member] = true;
@@ -198,6 +200,14 @@ impl Fanout {
         self.commands.insert(command, joint);
     }
 
+    /// Which member is read first of what this one is home to: of what both have the one that is asked for less, because it answers sooner
+    /// where the other one is slow.
+    fn reads_from(&self, home: usize, options: &PairOptions, health: &PairHealth) -> usize {
+        let is_on_both = health.in_sync == [true; MEMBERS] && !options.one_copy;
+        let is_busier = self.asked_for[home] > self.asked_for[other(home)];
+        if !health.in_sync[home] || (is_on_both && is_busier) { other(home) } else { home }
+    }
+
     fn send(&mut self, command: u64, member: usize, mut kind: CommandKind) {
         let (CommandKind::Read { offset_bytes, .. }
         | CommandKind::Write { offset_bytes, .. }
@@ -214,6 +224,7 @@ impl Fanout {
         let token = self.next_token;
         self.next_token += 1;
         self.under_way.insert(token, LegUnderWay { command, member, since_tick: self.tick });
+        self.asked_for[member] += 1;
         self.legs.push_back(Leg { token, member, kind });
     }
 
@@ -239,6 +250,7 @@ impl Fanout {
     ) -> Option<usize> {
         // Of one that was given up nobody waits for the end.
         let LegUnderWay { command, member, .. } = self.under_way.remove(&token)?;
+        self.asked_for[member].count_down();
         let joint = self.commands.get_mut(&command)?;
         joint.legs_left.count_down();
         joint.error = joint.error.or(result.err());

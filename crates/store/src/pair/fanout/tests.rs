@@ -57,6 +57,34 @@ fn read(fanout: &mut Fanout, members: [[u8; 2]; MEMBERS], want: PairOptions) -> 
     (written, fanout.next_end(&WELL).expect("it is over"))
 }
 
+/// Of what both have the member is read that is asked for less; what one alone has is read from that one.
+#[test]
+fn what_both_have_is_read_from_the_member_that_is_less_busy() {
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    let begin = |fanout: &mut Fanout, one_copy| {
+        let bufs = [Buf::for_overwrite(BLOCK)].into_iter().collect();
+        let options = PairOptions { one_copy, ..PairOptions::default() };
+        fanout
+            .begin(PairCommand { id: 1, kind: CommandKind::Read { offset_bytes: 0, bufs }, options }, &WELL);
+        let Leg { token, member, .. } = fanout.next_leg().expect("one member is asked");
+        (token, member)
+    };
+    let home = home_member(0);
+    let (slow, first) = begin(&mut fanout, false);
+    assert_eq!(first, home, "both are idle");
+    assert_eq!((0..3).map(|_| begin(&mut fanout, true).1).collect::<Vec<_>>(), [home; 3]);
+    // The other one is asked until it has as much to do.
+    assert_eq!((0..4).map(|_| begin(&mut fanout, false).1).collect::<Vec<_>>(), [other(home); 4]);
+    assert_eq!(begin(&mut fanout, false).1, home);
+    // What has ended or was given up keeps nobody busy.
+    let found = [Buf::for_overwrite(BLOCK)].into_iter().collect();
+    assert_eq!(fanout.leg_ended(slow, Ok(()), found, &WELL), None);
+    assert_eq!(begin(&mut fanout, false).1, home);
+    fanout.give_up(other(home), &WELL);
+    assert_eq!(legs(&mut fanout).len(), 4, "the home is asked for what the other one was");
+    assert_eq!(begin(&mut fanout, false).1, other(home));
+}
+
 fn checks(names: [u8; 2]) -> PairOptions {
     let check = |(number, name): (u64, u8)| (number, data_checksum(TAG, number, &block(name)));
     PairOptions { checks: (0..).zip(names).map(check).collect(), ..PairOptions::default() }
