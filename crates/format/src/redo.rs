@@ -347,7 +347,8 @@ impl RedoRanges {
         if raw.volume.get() != state.volume.0 {
             return wrong(RANGES, "volume");
         }
-        if raw.group.get() != state.group || state.blocks > 0 {
+        // A later group wrote no state where none of its blocks could be had.
+        if raw.group.get() < state.group || state.blocks > 0 {
             return wrong(RANGES, "group");
         }
         let count = raw.count.get();
@@ -365,6 +366,6 @@ impl RedoRanges {
             }
             ranges.push(range);
         }
-        Ok(RedoRanges { volume: state.volume, group: state.group, ranges })
+        Ok(RedoRanges { volume: state.volume, group: raw.group.get(), ranges })
     }
 }

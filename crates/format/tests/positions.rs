@@ -416,8 +416,11 @@ fn ranges_of_a_redo_log() {
     for ranges in [ranges, full, of(&[])] {
         assert_eq!(RedoRanges::decode(&label, &state, &ranges.encode(CACHE)[..]), Ok(ranges));
     }
-    // Of another group, beside a group, of another volume; nothing, and beyond the disk.
+    // A group of which nothing could be written has no state of its own.
     let page = of(&[1..2, 7..9]).encode(CACHE);
+    let before = RedoState { group: B - 1, ..state };
+    assert_eq!(RedoRanges::decode(&label, &before, &page[..]), Ok(of(&[1..2, 7..9])));
+    // Of an earlier group, beside a group, of another volume; nothing, and beyond the disk.
     for state in [
         RedoState { group: B + 1, ..state },
         RedoState { blocks: 1, ..state },

@@ -206,7 +206,8 @@ fn check_member(
     Ok(report(format!("{shown}, one SSD of a pair"), &view, (copies, &checked), false))
 }
 
-/// Whether a file begins as a cache SSD does, one of a pair, or a read SSD, be it in use or not, of whatever version.
+/// Whether a file begins as something of Lodestore does: a cache SSD, one of a pair, a read SSD, a redo log or a part of them, be it in use or
+/// not, of whatever version.
 pub fn is_cache(path: &Path) -> bool {
     MediaFile::open(path, &OpenOptions { write: false, lock: Lock::None, ..OpenOptions::default() })
         .is_ok_and(|file| sign_of(&mut FileDevice(&file)).is_some())

@@ -48,8 +48,7 @@ impl ReadSsd {
                 }
                 (StoreErrorKind::OtherVersion, _) => {
                     let what = format!(
-                        "{device} is no read SSD of this version, and nothing was changed. It holds nothing that is not elsewhere: `lode \
-                         format --read-ssd --force {device}` makes it one"
+                        "{device} is a read SSD of another version, and nothing was changed: use the lode that made it, or give another device"
                     );
                     return ServerError::because(ServerErrorKind::Store, what, error);
                 }

@@ -49,7 +49,7 @@ pub fn probe_read_ssd(device: &mut dyn SyncDevice) -> Result<ReadSsdLabel, Store
     if device.size_bytes() != label.device_bytes {
         let context = format!(
             "the device has {} bytes and was made read SSD {} with {}; restore the size, or format it again with `lode format \
-             --read-ssd --force`: it holds nothing that is not elsewhere",
+             --read-ssd --force`, because it holds nothing that is not elsewhere, and write the UUID that is shown to `read_ssd.uuid`",
             device.size_bytes(),
             label.id,
             label.device_bytes

@@ -7,7 +7,8 @@
 use std::ops::Range;
 
 use lode_format::{
-    PAGE_BYTES, RedoEntry, RedoLabel, RedoLayout, RedoRanges, RedoState, RedoTablePage, Wrong, data_checksum,
+    FormatError, PAGE_BYTES, RedoEntry, RedoLabel, RedoLayout, RedoRanges, RedoState, RedoTablePage, Wrong,
+    data_checksum,
 };
 use lode_types::planted;
 
@@ -104,15 +105,22 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
     for number in 0..RedoLayout::table_pages(state.blocks) {
         read(device, RedoLayout::table_page(number), &mut page)?;
         let table = RedoTablePage::decode(&label, &state, number, &page);
-        entries.extend(table.map_err(|error| damaged(error.to_string()))?.entries);
+        entries.extend(table.map_err(of_page)?.entries);
     }
     let mut ranges = Vec::new();
     if state.blocks == 0 {
         // Something else is there where none were written since the last group, or where the power failed meanwhile.
         read(device, RedoRanges::AT, &mut page)?;
-        ranges = RedoRanges::decode(&label, &state, &page).map_or(ranges, |found| found.ranges);
+        match RedoRanges::decode(&label, &state, &page) {
+            Err(error) if error.is_of_other_version() => return Err(error.into()),
+            found => ranges = found.map_or(ranges, |found| found.ranges),
+        }
     }
     Ok(Some(RedoLog { label, group: state.group, entries, ranges }))
+}
+
+fn of_page(error: FormatError) -> StoreError {
+    if error.is_of_other_version() { error.into() } else { damaged(error.to_string()) }
 }
 
 fn damaged(what: String) -> StoreError {

@@ -493,8 +493,9 @@ pub(crate) fn open<'a>(
     let devices = devices.map(|((first, pair), (labels, said))| pair.device(first, labels, said));
     let (devices, mut known): (Vec<_>, Vec<_>) = devices.unzip();
     let mut array = PairArray::new(devices)?;
-    array.begin(&labels)?;
-    known.iter_mut().zip(array.pairs()).for_each(|(known, pair)| **known = Some(pair.generation));
-    array.serve()?;
+    array.begin(&labels, |number, generation| {
+        *known[number] = Some(generation);
+        Ok::<_, StoreError>(())
+    })?;
     Ok(array)
 }

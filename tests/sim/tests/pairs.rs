@@ -36,7 +36,7 @@ fn opened(disks: &mut [[SimDisk; MEMBERS]]) -> Result<PairArray<&mut SimDisk>, S
     });
     let pairs = pairs.into_iter().zip(devices).map(|(pair, devices)| PairDevice::new(pair, devices));
     let mut array = PairArray::new(pairs.collect())?;
-    array.begin(&labels)?;
+    array.begin(&labels, |_, _| Ok::<_, StoreError>(()))?;
     Ok(array)
 }
 

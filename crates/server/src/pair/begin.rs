@@ -1,13 +1,27 @@
 //! What the labels of pairs say before a start writes anything else. It must not know what the pairs hold.
 
+use lode_store::StoreError;
 use lode_store::pair::PairArray;
 use tracing::warn;
 
 use super::device::{CachePairs, MemberDevice};
 use crate::error::{ServerError, ServerErrorKind};
 
-/// Has labels say what is missing, and then that a run begins. What they say is remembered each time before anything is done on the
-/// strength of it.
+enum Failure {
+    OfPairs(StoreError),
+    OfHost(ServerError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::OfPairs(error)
+    }
+}
+
+/// Has labels say what is missing, and then that a run begins ([`PairArray::begin`]).
+///
+/// # Errors
+/// When no SSD of a pair can be written, or one failed, so that the start has to begin again; those of `remember`.
 pub(crate) fn begin_pairs(
     files: &CachePairs,
     array: &mut PairArray<MemberDevice>,
@@ -27,14 +41,14 @@ pub(crate) fn begin_pairs(
     let labels: Vec<_> = files.pairs.iter().map(|pair| pair.labels).collect();
     let in_sync = |array: &PairArray<_>| array.pairs().map(|pair| pair.in_sync).collect::<Vec<_>>();
     let before = in_sync(array);
-    for is_begun in [false, true] {
-        let said = if is_begun { array.serve() } else { array.begin(&labels) };
-        said.map_err(|error| ServerError::store(files.pairs[0].first_path().display(), error))?;
-        if in_sync(array) != before {
-            let text = "An SSD of the pair failed when it was to say what it is; start again";
-            return Err(ServerError::new(ServerErrorKind::Media, text));
-        }
-        array.pairs().enumerate().try_for_each(|(number, pair)| remember(number, pair.generation))?;
+    let remember = |number, generation| remember(number, generation).map_err(Failure::OfHost);
+    array.begin(&labels, remember).map_err(|failure| match failure {
+        Failure::OfPairs(error) => ServerError::store(files.pairs[0].first_path().display(), error),
+        Failure::OfHost(error) => error,
+    })?;
+    if in_sync(array) != before {
+        let text = "An SSD of the pair failed when it was to say what it is; start again";
+        return Err(ServerError::new(ServerErrorKind::Media, text));
     }
     Ok(())
 }

@@ -121,6 +121,9 @@ fn look(path: &Path, limit: Duration) -> (Option<MediaFile>, FoundAtPath) {
         Err(error) if error.kind() == StoreErrorKind::Media => {
             (None, FoundAtPath::Missing(error.to_string()))
         }
+        Err(error) if error.kind() == StoreErrorKind::OtherVersion => {
+            (None, FoundAtPath::Refused(format!("{error}. Nothing was changed: use the lode that made it")))
+        }
         Err(error) if error.kind() == StoreErrorKind::WrongSize => {
             (None, FoundAtPath::Other(error.to_string()))
         }
@@ -263,7 +266,11 @@ fn left_out(founds: [Found<'_>; MEMBERS], pair: &Pair) -> Result<[Option<String>
             labels.iter().flatten().any(|label| label.generation == pair.generation && label.in_sync[member]);
         left_out[member] = match found {
             FoundAtPath::Label(_) if pair.in_sync[member] => None,
-            FoundAtPath::Label(_) => Some("it lacks what was written since it was dropped".to_owned()),
+            FoundAtPath::Label(label) => Some(match label.in_sync[member] && label.generation < pair.generation {
+                true => "it is as it was in an earlier run, or another one was put in its place, and lacks what was written since",
+                false => "it lacks what was written since it was dropped",
+            }
+            .to_owned()),
             FoundAtPath::Missing(why) => Some(why.clone()),
             // What is at the path of a member that is not used is nobody's business here.
             FoundAtPath::Refused(why) | FoundAtPath::Other(why) if !is_needed => Some(why.clone()),
@@ -307,6 +314,9 @@ fn reasons(founds: &[Found<'_>]) -> String {
 
 fn none_there(founds: &[Found<'_>]) -> String {
     let (why, keys) = (reasons(founds), keys(founds.len() / MEMBERS));
+    if founds.iter().any(|(_, found)| matches!(found, FoundAtPath::Refused(_))) {
+        return format!("No SSD of a pair can be used ({why}). Mend what is told of them, or correct {keys}");
+    }
     let paths: Vec<_> = founds.iter().map(|(path, _)| path.display()).collect();
     match &paths[..] {
         [first, second] => format!(

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lode_format::{CacheId, DeviceLayout, PairLabel};
-use lode_types::{BlockSize, MediaError};
+use lode_types::{BlockSize, MediaError, planted};
 
 use super::device::PairDevice;
 use super::labels::{Pair, erase_label, write_label};
@@ -98,37 +98,33 @@ impl<D: SyncDevice> PairArray<D> {
         self.pairs.iter().map(PairDevice::pair)
     }
 
-    /// Has each pair begin, see [`PairDevice::begin`], with the labels that were found of each.
+    /// Before anything else is written: labels say what is missing of those that were found of each pair, and that a run begins
+    /// ([`PairDevice::begin`]). The host is to `remember` the generation of the labels of a pair, which has this number, each time before they say
+    /// more: of labels that nobody remembers there is one at most, whatever a start comes to, also where those of another pair fail. Then what
+    /// describes the cache is made the same everywhere.
     ///
     /// # Errors
-    /// [`StoreErrorKind::Media`] when no member of a pair can be written.
-    pub fn begin(&mut self, labels: &[[Option<PairLabel>; MEMBERS]]) -> Result<(), StoreError> {
-        let epoch = Store::probe(self)?.epoch;
-        let mut labels = labels.iter();
-        self.each(|pair| labels.next().map_or(Ok(()), |labels| pair.begin(labels, epoch)))
-    }
-
-    /// Has each pair say that a run begins, see [`PairDevice::serve`].
-    ///
-    /// # Errors
-    /// As [`PairArray::begin`].
-    pub fn serve(&mut self) -> Result<(), StoreError> {
-        self.each(PairDevice::serve)
-    }
-
-    /// Does something with each pair. An error says with which.
-    fn each(
+    /// [`StoreErrorKind::Media`] when no member of a pair can be written; those of `remember`.
+    pub fn begin<E: From<StoreError>>(
         &mut self,
-        mut work: impl FnMut(&mut PairDevice<D>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let pairs = self.pairs.len();
-        for (number, pair) in self.pairs.iter_mut().enumerate() {
-            work(pair).map_err(|error| match pairs {
+        labels: &[[Option<PairLabel>; MEMBERS]],
+        mut remember: impl FnMut(usize, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (epoch, pairs) = (Store::probe(self)?.epoch, self.pairs.len());
+        for (number, (pair, labels)) in self.pairs.iter_mut().zip(labels).enumerate() {
+            let of_pair = |error: StoreError| match pairs {
                 1 => error,
                 _ => error.within(&format!("pair {} of {pairs}", number + 1)),
-            })?;
+            };
+            pair.begin(labels, epoch).map_err(of_pair)?;
+            remember(number, pair.pair().generation)?;
+            let steps = if planted("older-half-believed") { 0 } else { 2 };
+            for _ in 0..steps {
+                pair.raise().map_err(of_pair)?;
+                remember(number, pair.pair().generation)?;
+            }
         }
-        Ok(())
+        Ok(self.pairs.iter_mut().try_for_each(PairDevice::make_heads_same)?)
     }
 
     /// Reads each part of these bytes from the pair that it is on, at whose offset that is.

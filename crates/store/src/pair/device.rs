@@ -2,7 +2,7 @@
 //! but for the pages of metadata, which show whether they are whole.
 
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
-use lode_types::{BlockSize, MediaError, planted};
+use lode_types::{BlockSize, MediaError};
 
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
@@ -55,20 +55,32 @@ impl<D: SyncDevice> PairDevice<D> {
 
     /// Says durably that a member is missing, if the labels that were found do not, before anything is written that it lacks, and
     /// brings labels up to the newest one: alone, a member with an older one would not be believed. The newest one is written again as well:
-    /// that it can be read does not say that it is durable, because the flush after it may have failed. Then labels are a generation
-    /// further where both have everything; [`PairDevice::serve`] takes them another one. At last what describes
-    /// the cache, which is on the first of its pairs, is made the same on both members: of writes before a power cut each of them may have got
-    /// others. `epoch` is that of the last run. Whoever remembers generations of labels does so before anything else is written.
+    /// that it can be read does not say that it is durable, because the flush after it may have failed. `epoch` is that of the last run.
     ///
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when no member can be written.
     pub fn begin(&mut self, labels: &[Option<PairLabel>; MEMBERS], epoch: u64) -> Result<(), StoreError> {
         (self.pair, self.epoch) = (self.pair.since(epoch), epoch + 1);
         self.pair = self.pair.begun(*labels);
-        self.write_labels()?;
-        if self.pair.in_sync == [true; MEMBERS] {
-            self.raise_labels()?;
-        }
+        self.write_labels()
+    }
+
+    /// Takes labels a generation further. Two such steps before guests are served tell a member as it was in an earlier run from one that a start
+    /// which was cut short left behind, which is one generation behind at most.
+    ///
+    /// # Errors
+    /// As [`PairDevice::begin`].
+    pub(super) fn raise(&mut self) -> Result<(), StoreError> {
+        self.pair.generation += 1;
+        self.write_labels()
+    }
+
+    /// Makes what describes the cache, which is on the first of its pairs, the same on both members: of writes before a power cut each of
+    /// them may have got others.
+    ///
+    /// # Errors
+    /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media).
+    pub(super) fn make_heads_same(&mut self) -> Result<(), StoreError> {
         if self.pair.number == 0 && self.pair.in_sync == [true; MEMBERS] {
             let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
             let fault = |error| StoreError::media("read", 0, error);
@@ -79,34 +91,22 @@ impl<D: SyncDevice> PairDevice<D> {
         Ok(())
     }
 
-    /// Has labels say durably that a run begins, before guests are served. With it they are two generations beyond those of any run before, so
-    /// that a member as it was then is told from one that a start which was cut short left a generation behind.
-    ///
-    /// # Errors
-    /// As [`PairDevice::begin`].
-    pub fn serve(&mut self) -> Result<(), StoreError> {
-        if planted("older-half-believed") { Ok(()) } else { self.raise_labels() }
-    }
-
-    fn raise_labels(&mut self) -> Result<(), StoreError> {
-        self.pair.generation += 1;
-        self.write_labels()
-    }
-
     /// Has those who have everything say so. One that fails is dropped, unless it is the last one.
     fn write_labels(&mut self) -> Result<(), StoreError> {
         for member in 0..MEMBERS {
             if let Err(error) = self.write_label_of(member) {
-                match self.pair.in_sync[other(member)] {
-                    true => self.record(self.pair.without(member, self.epoch - 1))?,
-                    false => return Err(error),
+                if !self.pair.in_sync[other(member)] {
+                    return Err(error);
                 }
+                // The next label takes the place of the one before this: this one has to be there.
+                self.write_label_of(other(member))?;
+                self.record(self.pair.without(member, self.epoch - 1))?;
             }
         }
         Ok(())
     }
 
-    /// Has those who have everything say so.
+    /// Labels are to say this. Nobody is dropped who does not take it.
     fn record(&mut self, pair: Pair) -> Result<(), StoreError> {
         self.pair = pair;
         (0..MEMBERS).try_for_each(|member| self.write_label_of(member))

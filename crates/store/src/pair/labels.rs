@@ -335,8 +335,8 @@ fn check_are_one(labels: &[Option<PairLabel>; MEMBERS], newest: &PairLabel) -> R
 /// The label of a device, if it is one of a pair.
 ///
 /// # Errors
-/// [`StoreErrorKind::NotACache`] when it is none, [`StoreErrorKind::WrongSize`] when it is smaller than it was,
-/// [`StoreErrorKind::Media`].
+/// [`StoreErrorKind::NotACache`] when it is none, [`StoreErrorKind::OtherVersion`], [`StoreErrorKind::WrongSize`] when it is smaller than
+/// it was, [`StoreErrorKind::Media`].
 pub fn probe_pair(device: &mut dyn SyncDevice) -> Result<PairLabel, StoreError> {
     let not_one = |context: String| StoreError::new(StoreErrorKind::NotACache, context);
     if device.size_bytes() <= PairLabel::DATA_START_BYTES {
@@ -347,8 +347,10 @@ pub fn probe_pair(device: &mut dyn SyncDevice) -> Result<PairLabel, StoreError> 
     for (copy, page) in copies.iter_mut().enumerate() {
         failed = read(device, DeviceLayout::superblock(copy as u8), page).err().or(failed);
     }
-    let label = PairLabel::newest([&copies[0], &copies[1]])
-        .map_err(|error| failed.unwrap_or_else(|| not_one(error.to_string())))?;
+    let label = PairLabel::newest([&copies[0], &copies[1]]).map_err(|error| match failed {
+        Some(failed) if !error.is_of_other_version() => failed,
+        _ => StoreError::of_page(StoreErrorKind::NotACache, error),
+    })?;
     if device.size_bytes() < label.device_bytes {
         let context = format!(
             "the device has {} bytes and came to its pair with {}; restore the size, or replace it in the pair",
