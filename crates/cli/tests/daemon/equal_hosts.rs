@@ -398,6 +398,11 @@ fn hosts_with_auto_are_the_same_everywhere() {
     }
     let sets = [eventful("auto"), &[SAMPLED, EACH_BY_ITSELF]].concat();
     three_worlds_agree_and_move("auto", &sets, Maximised::LatencyOf("nvme-raid10"));
+    // Demands that last, as they do unless set otherwise, and for a short time.
+    for lasting in ["demand_half_life_turnovers=16", "demand_half_life_turnovers=0.5"] {
+        let sets = [eventful("auto"), &[SAMPLED, lasting]].concat();
+        three_worlds_agree("auto", &sets, Maximised::LatencyOf("nvme-raid10"));
+    }
 }
 
 /// Demands that shadows of other shares put right, which they do often enough that shares are others.

@@ -21,7 +21,7 @@ const TINY_REQUESTS: u64 = 6_000;
 
 /// What was looked at while benefit-density and auto were made, so that what they reach on it says less: their designs, constants and
 /// mended mistakes. `docs/schemes/benefit-density.md` has a star for what was not, and `docs/schemes/auto.md` says what its constants are from.
-const SEEN: [&str; 22] = [
+const SEEN: [&str; 24] = [
     "arc-oltp",
     "arc-p3",
     "cloudphysics-2h",
@@ -38,9 +38,11 @@ const SEEN: [&str; 22] = [
     "proj_0",
     "prxy_0",
     "src1_2",
+    "src2_0",
     "ts_0",
     "umass-financial1-first10k",
     "wdev_0",
+    "web_3",
     "webserver",
     "websearch-mqsim-25k",
     "ycsb-ext4",

@@ -148,7 +148,7 @@ fn measure(results: &Results) -> Finding {
     }
     found.note(
         "In ten minutes hm_1 has some 600 requests at its mean rate, of blocks that nobody has read before: VM0 begins cold, \
-         and is warmer when others come. The paper's first intervals have 96 % hits, so that its hm_1 was warm or busier",
+         and is warm only when others have come for a while. The paper's first intervals have 96 % hits, so that its hm_1 was warm or busier",
     );
     found.note(
         "The paper's VM0 also loses locality of its own between intervals 1 and 6, which a profile of one phase does not have",

@@ -176,7 +176,7 @@ fn in_short(tried: &[(String, Option<f64>)]) -> String {
             Shown::Times.text(Some(*value))
         ),
         _ => format!(
-            "Of {} settings, sizes and shares of reads these come to the goal: {}",
+            "Of {} settings, sizes and shares of reads, three of which are those that are committed, these come to the goal: {}",
             known.len(),
             met.join(", ")
         ),

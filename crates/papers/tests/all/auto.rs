@@ -87,7 +87,7 @@ fn everything_is_shown() {
     }
     let words = auto_markdown(&report, "lode paper auto");
     assert!(
-        words.contains("| prxy_0 *made* † | 5 | `") && words.contains("| web_3 *made* | 5 | `"),
+        words.contains("| prxy_0 *made* † | 5 | `") && words.contains("| web_3 *made* † | 5 | `"),
         "{words}"
     );
     every_scheme_has_its_ratio(&report, &words);

@@ -29,7 +29,12 @@ impl HostSizer {
                 continue;
             };
             for (level, window) in Level::SIZED.into_iter().zip(levels) {
-                vm.note(level, thinned(window), turnovers, all_accesses);
+                let mut window = thinned(window);
+                // Hits as such weigh as much as there are of them: those of many intervals have no place beside those of one.
+                if self.options.objective == Objective::Hits {
+                    window.half_life_turnovers = 0.0;
+                }
+                vm.note(level, window, turnovers, all_accesses);
             }
         }
         self.divide_again()
@@ -159,10 +164,7 @@ impl HostSizer {
     /// was seen that would have paid; and where demands change faster than shares can follow, it stays. Of demands that are of one
     /// interval, and of objectives that are no sums of hits, nothing is taken.
     fn charge_growth(&self, level: Level, vm: &Vm, old: &[u32], demand: &mut VmDemand) {
-        let sums_hits = matches!(
-            self.options.objective,
-            Objective::SumHitRatio | Objective::Hits | Objective::Latency { .. }
-        );
+        let sums_hits = matches!(self.options.objective, Objective::SumHitRatio | Objective::Latency { .. });
         if !sums_hits || vm.lasting.get(level).is_none() {
             return;
         }
