@@ -25,18 +25,25 @@ fn borrowed(disks: &mut [[SimDisk; MEMBERS]]) -> Vec<[&mut SimDisk; MEMBERS]> {
     disks.iter_mut().map(|pair| pair.each_mut()).collect()
 }
 
-/// The cache as a start of a host sees it that remembers the first labels of each pair.
-fn opened(disks: &mut [[SimDisk; MEMBERS]]) -> Result<PairArray<&mut SimDisk>, StoreError> {
+/// The cache as a start of a host sees it that remembers these labels of each pair, and those of the start from then on.
+fn opened<'d>(
+    disks: &'d mut [[SimDisk; MEMBERS]],
+    known: &mut [u64],
+) -> Result<PairArray<&'d mut SimDisk>, StoreError> {
     let labels: Vec<_> =
         disks.iter_mut().map(|pair| pair.each_mut().map(|disk| probe_pair(disk).ok())).collect();
-    let pairs = Pair::all_of(&labels, &vec![Some(1); disks.len()])?;
+    let remembered: Vec<_> = known.iter().copied().map(Some).collect();
+    let pairs = Pair::all_of(&labels, &remembered)?;
     let devices = borrowed(disks).into_iter().zip(&labels).map(|(devices, labels)| {
         let mut there = labels.iter().map(Option::is_some);
         devices.map(|device| Some(device).filter(|_| there.next() == Some(true)))
     });
     let pairs = pairs.into_iter().zip(devices).map(|(pair, devices)| PairDevice::new(pair, devices));
     let mut array = PairArray::new(pairs.collect())?;
-    array.begin(&labels, |_, _| Ok::<_, StoreError>(()))?;
+    array.begin(&labels, |number, generation| {
+        known[number] = generation;
+        Ok::<_, StoreError>(())
+    })?;
     Ok(array)
 }
 
@@ -46,7 +53,8 @@ fn g2_several_pairs_hold_what_one_device_does() {
         let rng = &mut Rng::new(seed);
         let mib: Vec<u64> = (0..1 + rng.below(4)).map(|_| 3 + rng.below(5)).collect();
         let mut disks = formatted(&mib);
-        let mut array = opened(&mut disks).unwrap();
+        let mut known = vec![1; disks.len()];
+        let mut array = opened(&mut disks, &mut known).unwrap();
         let mut model = vec![0; array.size_bytes() as usize];
         array.read(0, &mut model).unwrap();
         for _ in 0..100 {
@@ -77,13 +85,13 @@ fn g2_several_pairs_hold_what_one_device_does() {
         let kept = &model[DeviceLayout::HEADS_BYTES as usize..];
         let mut found = vec![0; kept.len()];
         // Of superblocks a start believes only what was written there as such.
-        array_of_labels(&mut disks).read(DeviceLayout::HEADS_BYTES, &mut found).unwrap();
+        array_of_labels(&mut disks, &mut known).read(DeviceLayout::HEADS_BYTES, &mut found).unwrap();
         assert!(found == kept, "seed {seed}");
     }
 }
 
 /// The cache without a look at its superblock, which tests write over.
-fn array_of_labels(disks: &mut [[SimDisk; MEMBERS]]) -> PairArray<&mut SimDisk> {
+fn array_of_labels<'d>(disks: &'d mut [[SimDisk; MEMBERS]], known: &mut [u64]) -> PairArray<&'d mut SimDisk> {
     let superblock = Superblock {
         cache: CACHE,
         generation: 1 << 40,
@@ -95,14 +103,14 @@ fn array_of_labels(disks: &mut [[SimDisk; MEMBERS]]) -> PairArray<&mut SimDisk> 
     for disk in &mut disks[0] {
         disk.put(PairLabel::DATA_START_BYTES, &superblock.encode()[..]);
     }
-    opened(disks).unwrap()
+    opened(disks, known).unwrap()
 }
 
 #[test]
 fn capacity_adds_up() {
     let extents = |mib: &[u64]| {
         let mut disks = formatted(mib);
-        let mut array = opened(&mut disks).unwrap();
+        let mut array = opened(&mut disks, &mut vec![1; mib.len()]).unwrap();
         let view = StoreView::read(&mut array).unwrap();
         assert_eq!(array.pairs().count(), mib.len());
         view.free_extents()
@@ -112,7 +120,7 @@ fn capacity_adds_up() {
     assert_eq!(extents(&[5, 4, 9]), 3 + 2 + 7);
     // A volume may have all of it.
     let mut disks = formatted(&[5, 4, 9]);
-    let mut array = opened(&mut disks).unwrap();
+    let mut array = opened(&mut disks, &mut [1; 3]).unwrap();
     let spec = VolumeSpec {
         name: "vm".to_owned(),
         backing_bytes: 64 * MIB,
@@ -134,7 +142,7 @@ fn g7_a_pair_of_which_neither_ssd_is_there_is_named() {
         for disk in &mut disks[number] {
             *disk = SimDisk::new(disk.size_bytes());
         }
-        let refused = opened(&mut disks).unwrap_err();
+        let refused = opened(&mut disks, &mut [1; 3]).unwrap_err();
         assert_eq!(refused.kind(), StoreErrorKind::WrongMember);
         assert!(refused.to_string().contains(&format!("pair {} of 3", number + 1)), "{refused}");
     }
@@ -151,7 +159,7 @@ fn a_superblock_of_another_cache_is_refused() {
         other.peek(PairLabel::DATA_START_BYTES, &mut page);
         disk.put(PairLabel::DATA_START_BYTES, &page);
     }
-    let refused = opened(&mut disks).unwrap_err();
+    let refused = opened(&mut disks, &mut [1; 2]).unwrap_err();
     assert!(refused.to_string().contains("pair 1 of 2"), "{refused}");
 }
 
