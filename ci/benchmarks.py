@@ -1,5 +1,8 @@
-"""What the benchmarks of `ci/` have in common: servers, how long their processors ran, and commands that have to succeed."""
+"""What the benchmarks of `ci/` have in common: servers, how long their processors ran, commands that have to succeed,
+and lines of results."""
+import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -21,6 +24,19 @@ def run(*command):
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def fio(address, runtime_s, depth, size_mib, direction="read", rate=None):
+    """Requests a second, and the 99th percentile of latency in microseconds."""
+    output = run(
+        "fio", f"--name={direction}", "--ioengine=nbd", f"--uri={address}", f"--rw=rand{direction}", "--bs=4k",
+        f"--iodepth={depth}", f"--size={size_mib}M", "--norandommap", "--time_based", f"--runtime={runtime_s}",
+        "--randrepeat=0", "--output-format=json", *([f"--rate_iops={rate}"] if rate else []))
+    # The nbd engine writes a line of its own before the report.
+    job = json.loads(output[output.index("{\n"):])["jobs"][0]
+    if job["error"]:
+        sys.exit(f"fio: error {job['error']} at {address}")
+    return job[direction]["iops"], job[direction]["clat_ns"]["percentile"]["99.000000"] / 1000
 
 
 class Servers:
@@ -63,3 +79,16 @@ def processor_us(process):
     """Time that a process has run, with those of its threads that have ended."""
     user, system = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) * 1e6 / os.sysconf("SC_CLK_TCK")
+
+
+def say(what, value, limit, is_met):
+    print(f"{what:<66} {value:>22}   {limit:<12} {'met' if is_met else 'missed'}", flush=True)
+
+
+def most(what, value, text, limit, limit_text):
+    say(what, text, f"<= {limit_text}", value <= limit)
+
+
+def spread(ratios):
+    ratios = sorted(ratios)
+    return f"{statistics.median(ratios):.2f} ({ratios[0]:.2f}-{ratios[-1]:.2f})"

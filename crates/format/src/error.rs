@@ -43,6 +43,12 @@ impl FormatError {
     }
 }
 
+/// Why a page of another version of the format is not read, for people: the middle of a sentence.
+pub fn why_unreadable(version: u32) -> String {
+    let maker = if version > FORMAT_VERSION { "a newer lode" } else { "an older lode" };
+    format!("it was made by {maker}, and this one can't read it")
+}
+
 fn describe(wrong: &Wrong) -> String {
     match wrong {
         Wrong::Length => "The page is cut short".to_owned(),
@@ -50,9 +56,9 @@ fn describe(wrong: &Wrong) -> String {
         Wrong::Checksum => "The checksum does not match; the page is torn or damaged".to_owned(),
         Wrong::Cache => "The page belongs to another cache".to_owned(),
         Wrong::Version { version, cache } => {
-            let maker = if *version > FORMAT_VERSION { "a newer lode" } else { "an older lode" };
             format!(
-                "{cache} is of format version {version}: it was made by {maker}, and this one can't read it; use the lode that made it"
+                "{cache} is of format version {version}: {}; use the lode that made it",
+                why_unreadable(*version)
             )
         }
         Wrong::Field(name) => format!("The field '{name}' has a value it cannot have"),

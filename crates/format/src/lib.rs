@@ -18,13 +18,13 @@ mod pair;
 mod read_ssd;
 mod record_buffer;
 mod redo;
-mod sign;
+mod signature;
 mod superblock;
 mod table;
 
 pub use checksum::{VolumeTag, data_checksum};
 pub use directory::{Directory, DirectoryCopy, DroppedCopies, Volume, VolumeExtents};
-pub use error::{FormatError, Wrong};
+pub use error::{FormatError, Wrong, why_unreadable};
 pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
 pub use layout::{DeviceLayout, ExtentLayout, PlaceNo};
 pub use page::{CacheId, PAGE_BYTES, is_sealed};
@@ -36,7 +36,7 @@ pub use record_buffer::{
 pub use redo::{
     REDO_ENTRIES_PER_PAGE, RedoEntry, RedoLabel, RedoLayout, RedoRanges, RedoState, RedoTablePage,
 };
-pub use sign::PageSign;
+pub use signature::PageSignature;
 pub use superblock::Superblock;
 pub use table::{ENTRIES_PER_PAGE, EntryState, TableEntry, TablePage, TableView};
 

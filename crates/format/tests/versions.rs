@@ -142,10 +142,10 @@ fn who_made_it_is_said() {
 fn every_page_says_what_it_is_whatever_its_version() {
     let kinds = [(superblock(1), "cache"), (pair_label(1), "pair"), (read_ssd_label(), "read SSD")];
     for (page, what) in kinds {
-        let this = PageSign::of(&page).unwrap();
+        let this = PageSignature::of(&page).unwrap();
         assert!(this.is_whole && this.version == FORMAT_VERSION && this.cache == CACHE, "{this}");
         for version in OTHERS {
-            let other = PageSign::of(&of_version(&page, version)).unwrap();
+            let other = PageSignature::of(&of_version(&page, version)).unwrap();
             assert!(other.is_of_other_version() && !this.is_of_other_version());
             let said = other.to_string();
             let words = [what, &format!("format version {version}"), &CACHE.to_string()];
@@ -153,10 +153,10 @@ fn every_page_says_what_it_is_whatever_its_version() {
         }
         let mut torn = of_version(&page, 2);
         torn[100] ^= 1;
-        let torn = PageSign::of(&torn).unwrap();
+        let torn = PageSignature::of(&torn).unwrap();
         assert!(!torn.is_whole && !torn.is_of_other_version(), "a torn page is not believed");
         assert!(torn.to_string().contains("damaged") && torn.to_string().contains(what), "{torn}");
     }
-    assert_eq!(PageSign::of(&[0; PAGE_BYTES]), None);
-    assert_eq!(PageSign::of(b"LODEsupr"), None);
+    assert_eq!(PageSignature::of(&[0; PAGE_BYTES]), None);
+    assert_eq!(PageSignature::of(b"LODEsupr"), None);
 }

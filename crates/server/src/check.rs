@@ -6,12 +6,14 @@ use std::path::Path;
 use lode_format::PairLabel;
 use lode_media::{Lock, MediaFile, OpenOptions};
 use lode_store::pair::{MEMBERS, Pair, PairDevice, probe_pair};
-use lode_store::{CacheCopies, StoreErrorKind, StoreView, SyncDevice, VolumeCheck, probe_read_ssd, sign_of};
+use lode_store::{
+    CacheCopies, StoreErrorKind, StoreView, SyncDevice, VolumeCheck, probe_read_ssd, signature_of,
+};
 use serde::Serialize;
 
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
-use crate::strangers::other_version;
+use crate::foreign::other_version;
 use crate::sync_device::FileDevice;
 use crate::volumes;
 
@@ -210,7 +212,7 @@ fn check_member(
 /// not, of whatever version.
 pub fn is_cache(path: &Path) -> bool {
     MediaFile::open(path, &OpenOptions { write: false, lock: Lock::None, ..OpenOptions::default() })
-        .is_ok_and(|file| sign_of(&mut FileDevice(&file)).is_some())
+        .is_ok_and(|file| signature_of(&mut FileDevice(&file)).is_some())
 }
 
 type Checked = Result<VolumeCheck, (lode_store::VolumeInfo, String)>;

@@ -12,7 +12,7 @@ use lode_format::{
 use lode_media::{MediaFile, OpenOptions};
 use lode_policy::{Quota, SchemeInfo};
 use lode_store::pair::{MEMBERS, PairArray, PairDevice, Stripes, probe_pair};
-use lode_store::{self as engine_store, Store, StoreError, SyncDevice, sign_of};
+use lode_store::{self as engine_store, Store, StoreError, SyncDevice, signature_of};
 use lode_types::BlockSize;
 
 use crate::config::Size;
@@ -402,8 +402,8 @@ pub(crate) fn refuse_if_used(
         (_, Ok(label), _) => Some(format!("Lodestore read SSD {}", label.id)),
         (_, _, Ok(label)) => Some(format!("an SSD of Lodestore pair {}", label.pair)),
         // Of another version, damaged, or not as large as it was: somebody's all the same.
-        _ => match sign_of(device) {
-            Some(sign) => Some(sign.to_string()),
+        _ => match signature_of(device) {
+            Some(signature) => Some(signature.to_string()),
             None => file.identify()?.map(str::to_owned),
         },
     };

@@ -14,8 +14,8 @@ use tracing::info;
 use crate::config::{Config, Size, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
+use crate::foreign::other_version;
 use crate::ssd::FoundSsd;
-use crate::strangers::other_version;
 use crate::sync_device::FileDevice;
 
 /// A read SSD that is the right one.

@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_ranges_hold_is_written_again_as_it_is() {
+    fn writing_ranges_again_changes_nothing() {
         let folder = tempfile::TempDir::new().expect("a folder");
         let [disk, path] = ["disk", "disk.redo"].map(|name| folder.path().join(name));
         // The last block is a part of one, and the ranges hold zeroes and other bytes.

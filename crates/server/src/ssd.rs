@@ -15,6 +15,7 @@ use crate::config::{Config, Size, SsdConfig, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::fence_file::FenceFile;
 use crate::files::open_patiently;
+use crate::foreign::no_cache;
 use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
 use crate::pair::{
     CacheDevice, CachePairs, MemberDisks, PairFiles, ServedPair, ServedPairs, begin_pairs, find_pairs,
@@ -23,7 +24,6 @@ use crate::records::Records;
 use crate::shared::{Disks, DisksOf};
 use crate::sidecar::claims::give_up;
 use crate::sidecar::decide::Seen;
-use crate::strangers::no_cache;
 use crate::sync_device::FileDevice;
 
 /// What a cache is on, open.

@@ -123,6 +123,17 @@ fn g5_a_scrub_of_a_pair_looks_at_both_copies() {
     }
 }
 
+/// Resilvers the member that lacks something, and goes down: both have everything.
+fn run_resilvered(world: &mut World, machine: &Machine, reads: &impl Fn(&mut World)) {
+    world.pair.as_mut().expect("a pair").resilver_after_start();
+    world.restart(machine.clone()).unwrap();
+    reads(world);
+    world.settle();
+    world.tick();
+    assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
+    world.go_down(true);
+}
+
 #[test]
 fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
     let machine = lru();
@@ -153,15 +164,8 @@ fn g7_an_ssd_that_was_dropped_is_not_believed_when_it_comes_back() {
     pair.second = second;
     // Resilvered, it has everything, and the other one may go.
     let away = world.ssd.clone();
-    let pair = world.pair.as_mut().expect("a pair");
-    pair.replace(&mut world.ssd, 0);
-    pair.resilver_after_start();
-    world.restart(machine.clone()).unwrap();
-    reads(&mut world);
-    world.settle();
-    world.tick();
-    assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
-    world.go_down(true);
+    world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 0);
+    run_resilvered(&mut world, &machine, &reads);
     // The one in whose place it came is put back: it is not believed.
     let filled = std::mem::replace(&mut world.ssd, away);
     world.restart(machine.clone()).unwrap();
@@ -235,13 +239,7 @@ fn g7_an_ssd_as_it_was_in_an_earlier_run_is_not_believed() {
         let pair = world.pair.as_mut().expect("a pair");
         assert_eq!(pair.found_in_sync(&mut world.ssd), [member != 0, member != 1]);
         // It is as good as a new one: resilvered, it has everything, and the other one may go.
-        pair.resilver_after_start();
-        world.restart(machine.clone()).unwrap();
-        reads(&mut world);
-        world.settle();
-        world.tick();
-        assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
-        world.go_down(true);
+        run_resilvered(&mut world, &machine, &reads);
         world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 1 - member);
         world.restart(machine).unwrap();
         reads(&mut world);

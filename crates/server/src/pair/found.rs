@@ -266,7 +266,7 @@ fn left_out(founds: [Found<'_>; MEMBERS], pair: &Pair) -> Result<[Option<String>
             labels.iter().flatten().any(|label| label.generation == pair.generation && label.in_sync[member]);
         left_out[member] = match found {
             FoundAtPath::Label(_) if pair.in_sync[member] => None,
-            FoundAtPath::Label(label) => Some(match label.in_sync[member] && label.generation < pair.generation {
+            FoundAtPath::Label(_) => Some(match is_needed {
                 true => "it is as it was in an earlier run, or another one was put in its place, and lacks what was written since",
                 false => "it lacks what was written since it was dropped",
             }

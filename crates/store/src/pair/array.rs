@@ -118,7 +118,7 @@ impl<D: SyncDevice> PairArray<D> {
             };
             pair.begin(labels, epoch).map_err(of_pair)?;
             remember(number, pair.pair().generation)?;
-            let steps = if planted("older-half-believed") { 0 } else { 2 };
+            let steps = if planted("older-member-believed") { 0 } else { 2 };
             for _ in 0..steps {
                 pair.raise().map_err(of_pair)?;
                 remember(number, pair.pair().generation)?;

@@ -127,8 +127,8 @@ pub struct Fanout {
     tag: VolumeTag,
     commands: HashMap<u64, Joint>,
     under_way: HashMap<u64, LegUnderWay>,
-    /// How many of them each member is asked for.
-    asked_for: [u32; MEMBERS],
+    /// How many of them are of each member.
+    outstanding: [u32; MEMBERS],
     next_command: u64,
     next_token: u64,
     tick: u64,
@@ -150,7 +150,7 @@ impl Fanout {
             tag,
             commands: HashMap::new(),
             under_way: HashMap::new(),
-            asked_for: [0; MEMBERS],
+            outstanding: [0; MEMBERS],
             next_command: 0,
             next_token: 0,
             tick: 0,
@@ -204,7 +204,7 @@ impl Fanout {
     /// where the other one is slow.
     fn reads_from(&self, home: usize, options: &PairOptions, health: &PairHealth) -> usize {
         let is_on_both = health.in_sync == [true; MEMBERS] && !options.one_copy;
-        let is_busier = self.asked_for[home] > self.asked_for[other(home)];
+        let is_busier = self.outstanding[home] > self.outstanding[other(home)];
         if !health.in_sync[home] || (is_on_both && is_busier) { other(home) } else { home }
     }
 
@@ -224,7 +224,7 @@ impl Fanout {
         let token = self.next_token;
         self.next_token += 1;
         self.under_way.insert(token, LegUnderWay { command, member, since_tick: self.tick });
-        self.asked_for[member] += 1;
+        self.outstanding[member] += 1;
         self.legs.push_back(Leg { token, member, kind });
     }
 
@@ -250,7 +250,7 @@ impl Fanout {
     ) -> Option<usize> {
         // Of one that was given up nobody waits for the end.
         let LegUnderWay { command, member, .. } = self.under_way.remove(&token)?;
-        self.asked_for[member].count_down();
+        self.outstanding[member].count_down();
         let joint = self.commands.get_mut(&command)?;
         joint.legs_left.count_down();
         joint.error = joint.error.or(result.err());

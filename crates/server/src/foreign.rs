@@ -5,7 +5,7 @@ use std::path::Path;
 
 use lode_media::MediaFile;
 use lode_store::pair::probe_pair;
-use lode_store::{StoreError, StoreErrorKind, SyncDevice, probe_read_ssd, sign_of};
+use lode_store::{StoreError, StoreErrorKind, SyncDevice, probe_read_ssd, signature_of};
 
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
@@ -14,11 +14,11 @@ use crate::sync_device::FileDevice;
 
 /// Why what a device holds is not read: a program of another version of the format wrote it. `None`: none did.
 pub(crate) fn other_version(path: &Path, device: &mut dyn SyncDevice) -> Option<ServerError> {
-    let sign = sign_of(device).filter(|sign| sign.is_of_other_version())?;
-    let maker = if sign.version > lode_format::FORMAT_VERSION { "a newer lode" } else { "an older lode" };
+    let signature = signature_of(device).filter(|signature| signature.is_of_other_version())?;
     let text = format!(
-        "{} holds: {sign}; it was made by {maker}, and this one can't read it. Nothing was changed: use the lode that made it",
-        path.display()
+        "{} holds: {signature}; {}. Nothing was changed: use the lode that made it",
+        path.display(),
+        lode_format::why_unreadable(signature.version)
     );
     Some(ServerError::new(ServerErrorKind::Store, text))
 }
@@ -53,7 +53,7 @@ pub(crate) fn no_cache(config: &Config, file: &MediaFile, error: StoreError) -> 
     if let Some(other) = other_version(file.path(), device) {
         return other;
     }
-    let found = sign_of(device).map_or_else(String::new, |sign| format!(", but {sign}"));
+    let found = signature_of(device).map_or_else(String::new, |signature| format!(", but {signature}"));
     // A state file that cannot be read is told by the start that gets so far.
     let what = match StateFile::of(config).last_served().ok().flatten() {
         Some((cache, ssd)) => format!(

@@ -22,7 +22,7 @@ const KINDS: [(&[u8; 8], &str); 11] = [
 
 /// What a page says that it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageSign {
+pub struct PageSignature {
     /// What it is of, for people.
     pub what: &'static str,
     /// Version of the format.
@@ -33,13 +33,18 @@ pub struct PageSign {
     pub is_whole: bool,
 }
 
-impl PageSign {
+impl PageSignature {
     /// Reads it. `None`: no page of ours.
-    pub fn of(bytes: &[u8]) -> Option<PageSign> {
+    pub fn of(bytes: &[u8]) -> Option<PageSignature> {
         let page = bytes.get(..PAGE_BYTES)?;
         let (head, _) = Head::read_from_prefix(page).ok()?;
         let (_, what) = KINDS.into_iter().find(|(magic, _)| **magic == head.magic)?;
-        Some(PageSign { what, version: head.version.get(), cache: head.cache, is_whole: is_sealed(page) })
+        Some(PageSignature {
+            what,
+            version: head.version.get(),
+            cache: head.cache,
+            is_whole: is_sealed(page),
+        })
     }
 
     /// Whether a program of another version wrote it.
@@ -48,7 +53,7 @@ impl PageSign {
     }
 }
 
-impl std::fmt::Display for PageSign {
+impl std::fmt::Display for PageSignature {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.is_whole {
             true => write!(f, "{} of format version {}, UUID {}", self.what, self.version, self.cache),
