@@ -30,7 +30,7 @@ pub use origin::{Origin, OriginFields};
 pub use planted::planted;
 pub use pool::pool_bytes;
 pub use request::{RequestOp, TraceRequest};
-pub use rng::{Rng, mix};
+pub use rng::{Rng, mix, scaled};
 pub use size::{SizeError, parse_daily_bytes, parse_size, show_size};
 pub use span::{BlockRange, BlockSize, BlockSizeError, blocks_of};
 

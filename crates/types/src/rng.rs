@@ -19,6 +19,12 @@ pub fn mix(number: u64) -> u64 {
     number ^ number >> 31
 }
 
+/// The number below `limit`, which is not zero, that 64 random bits stand for; see [`Rng::below`].
+#[inline(always)]
+pub fn scaled(bits: u64, limit: u64) -> u64 {
+    ((u128::from(bits) * u128::from(limit)) >> 64) as u64
+}
+
 impl Rng {
     /// A generator for this seed.
     pub fn new(seed: u64) -> Rng {
@@ -40,7 +46,7 @@ impl Rng {
     /// A number below `limit`, which is not zero; each is as likely as another up to limit / 2^64.
     #[inline]
     pub fn below(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.bits()) * u128::from(limit)) >> 64) as u64
+        scaled(self.bits(), limit)
     }
 
     /// A number from 0 to below 1.

@@ -3,6 +3,8 @@
 //!
 //! It must not know where blocks are, nor what the disk takes for them.
 
+use std::ops::Range;
+
 /// Ages, two to an octave: the last one has everything from 2^24 accesses on.
 pub(super) const AGES: usize = 48;
 /// Classes: of blocks seen once, by kind and run; of others, by interval, kind, and whether they came often.
@@ -48,25 +50,51 @@ pub(super) fn class_of(accesses: u8, interval: u32, kind: Kind, run: u8) -> u8 {
     ONCE as u8 + (interval * KINDS as u8 + kind) * 2 + u8::from(accesses >= OFTEN)
 }
 
+/// Columns of a table that is read by age without a comparison.
+const COLUMNS: usize = 64;
+
+/// The column for a block that was left alone for so many accesses: as a number with a fraction it has the octave in its exponent,
+/// and the half in the fraction's first bit.
+#[inline(always)]
+fn column_of(accesses: u32) -> usize {
+    const HALVES: u32 = f64::MANTISSA_DIGITS - 2;
+    const FIRST: u64 = 1.0f64.to_bits() >> HALVES;
+    let halves = f64::from(accesses.max(1)).to_bits() >> HALVES;
+    halves.wrapping_sub(FIRST) as usize % COLUMNS
+}
+
+/// The age in a column: of 1 access, and from 2 on.
+#[inline(always)]
+fn age_in(column: usize) -> usize {
+    column.saturating_sub(1).min(AGES - 1)
+}
+
 /// The age of a block that was left alone for so many accesses.
-#[inline]
-pub(super) fn age_of(accesses: u64) -> usize {
-    if accesses < 2 {
-        return 0;
-    }
-    let octave = accesses.ilog2();
-    let half = (accesses >> (octave - 1) & 1) as usize;
-    ((octave as usize - 1) * 2 + half + 1).min(AGES - 1)
+#[inline(always)]
+pub(super) fn age_of(accesses: u32) -> usize {
+    age_in(column_of(accesses))
 }
 
 /// The fewest accesses of an age.
-fn start_of(age: usize) -> u64 {
+const fn start_of(age: usize) -> u64 {
     if age == 0 { 1 } else { (2 + (age as u64 - 1) % 2) << ((age - 1) / 2) }
 }
 
-/// Accesses from the start of an age to its end.
-fn width_of(age: usize) -> f64 {
-    (start_of(age + 1) - start_of(age)) as f64
+/// Accesses from the start of each age to its end.
+const WIDTHS: [f64; AGES] = {
+    let mut widths = [0.0; AGES];
+    let mut age = 0;
+    while age < AGES {
+        widths[age] = (start_of(age + 1) - start_of(age)) as f64;
+        age += 1;
+    }
+    widths
+};
+
+/// The greater of two numbers, without the care that [`f64::max`] takes of what is none.
+#[inline(always)]
+fn greater(a: f64, b: f64) -> f64 {
+    if b > a { b } else { a }
 }
 
 /// Numbers by class and age.
@@ -75,6 +103,31 @@ type Table = Vec<f32>;
 #[inline(always)]
 fn cell(class: u8, age: usize) -> usize {
     usize::from(class) * AGES + age
+}
+
+/// Where a class has its numbers.
+#[inline(always)]
+fn row_of(class: u8) -> Range<usize> {
+    let start = cell(class, 0);
+    start..start + AGES
+}
+
+/// By age, the one that a block of it does not come to if nothing stays longer than `horizon` accesses.
+fn ends_of(horizon: f64) -> [u8; AGES] {
+    std::array::from_fn(|age| {
+        let mut elapsed = WIDTHS[age];
+        let later = WIDTHS[age + 1..].iter().take_while(|&width| {
+            elapsed += width;
+            elapsed <= horizon
+        });
+        (age + 1 + later.count()) as u8
+    })
+}
+
+/// By age, of the blocks in the middle of it: how many are asked for again, and what that saves.
+struct Pooled {
+    again: [f64; AGES],
+    saved: [f64; AGES],
 }
 
 /// The counts, and what follows from them.
@@ -89,22 +142,22 @@ pub(super) struct Ages {
     ending: Table,
     saving: Table,
     /// See [`Ages::density`].
-    density: Table,
-    /// Accesses that a block is expected to stay at most.
-    horizon: f64,
+    density: Vec<[f32; COLUMNS]>,
+    /// By age, the one that a block of it is not expected to come to.
+    ends: [u8; AGES],
 }
 
 impl Ages {
     pub(super) fn new() -> Ages {
         let table = || vec![0.0; CLASSES * AGES];
         let (again, forgotten, saved) = (table(), table(), table());
-        let (ending, saving, density) = (table(), table(), table());
-        Ages { again, forgotten, saved, ending, saving, density, horizon: 0.0 }
+        let (ending, saving, density) = (table(), table(), vec![[0.0; COLUMNS]; CLASSES]);
+        Ages { again, forgotten, saved, ending, saving, density, ends: ends_of(0.0) }
     }
 
     /// A block was asked for again. Says where [`Ages::note_saved`] counts what that saved.
     #[inline]
-    pub(super) fn note_again(&mut self, class: u8, accesses: u64) -> usize {
+    pub(super) fn note_again(&mut self, class: u8, accesses: u32) -> usize {
         let at = cell(class, age_of(accesses));
         self.again[at] += 1.0;
         at
@@ -115,22 +168,22 @@ impl Ages {
     }
 
     /// A block was forgotten.
-    pub(super) fn note_forgotten(&mut self, class: u8, accesses: u64) {
+    pub(super) fn note_forgotten(&mut self, class: u8, accesses: u32) {
         self.forgotten[cell(class, age_of(accesses))] += 1.0;
     }
 
     /// What an access saves by a block of this class and age, for each access that it keeps its place, in units of its run's
     /// cost: over the time ahead for which that is most, up to the horizon.
     #[inline(always)]
-    pub(super) fn density(&self, class: u8, accesses: u64) -> f64 {
-        f64::from(self.density[cell(class, age_of(accesses))])
+    pub(super) fn density(&self, class: u8, accesses: u32) -> f64 {
+        f64::from(self.density[usize::from(class)][column_of(accesses)])
     }
 
     /// What a block saves beyond what its place would save otherwise, at `rate` for each access, over the time ahead for which
     /// that is most, up to the horizon; an access to it saves `cost`.
-    pub(super) fn surplus(&self, class: u8, accesses: u64, cost: f64, rate: f64) -> f64 {
+    pub(super) fn surplus(&self, class: u8, accesses: u32, cost: f64, rate: f64) -> f64 {
         let mut most = 0.0f64;
-        self.ahead(class, age_of(accesses), |saved, stay| most = most.max(cost * saved - rate * stay));
+        self.ahead(class, age_of(accesses), |saved, stay| most = greater(most, cost * saved - rate * stay));
         most
     }
 
@@ -139,16 +192,19 @@ impl Ages {
     fn ahead(&self, class: u8, age: usize, mut each: impl FnMut(f64, f64)) {
         /// So few are left that the rest does not count.
         const FEW: f64 = 0.001;
-        let (mut left, mut saved, mut stay, mut elapsed) = (1.0, 0.0, 0.0, 0.0);
-        for at in age..AGES {
-            let (width, ending) = (width_of(at), f64::from(self.ending[cell(class, at)]));
-            elapsed += width;
-            if at > age && elapsed > self.horizon || left < FEW {
+        let ages = age..usize::from(self.ends[age]);
+        let row = row_of(class);
+        let endings = &self.ending[row.clone()][ages.clone()];
+        let savings = &self.saving[row][ages.clone()];
+        let (mut left, mut saved, mut stay) = (1.0, 0.0, 0.0);
+        for ((&width, &ending), &saving) in WIDTHS[ages].iter().zip(endings).zip(savings) {
+            if left < FEW {
                 break;
             }
+            let ending = f64::from(ending);
             // Those that end do so in the middle of the age, on average.
             let there = left * (1.0 - ending / 2.0);
-            saved += there * f64::from(self.saving[cell(class, at)]);
+            saved += there * f64::from(saving);
             stay += there * width;
             left *= 1.0 - ending;
             each(saved, stay);
@@ -157,36 +213,28 @@ impl Ages {
 
     /// Estimates everything anew. `live` are the blocks that are known now, by class and accesses since the last, each for
     /// `weight` of them. Nothing stays longer than `horizon` accesses.
-    pub(super) fn estimate(&mut self, live: impl Iterator<Item = (u8, u64)>, weight: f32, horizon: f64) {
-        self.horizon = horizon;
+    pub(super) fn estimate(&mut self, live: impl Iterator<Item = (u8, u32)>, weight: f32, horizon: f64) {
+        self.ends = ends_of(horizon);
         let mut at_risk = self.forgotten.clone();
         live.for_each(|(class, accesses)| at_risk[cell(class, age_of(accesses))] += weight);
-        let unseen_share = self.unseen_share(&at_risk);
-        self.count_at_risk(&mut at_risk);
-        let (pooled_again, pooled_saved) = self.pooled(&at_risk, unseen_share);
-        for class in 0..CLASSES {
-            let row = class * AGES..(class + 1) * AGES;
-            for age in 0..AGES {
-                let at = row.start + age;
-                let share = |counted: f32, pooled: f64| {
-                    (f64::from(counted) + POOLED_BLOCKS * pooled) / (f64::from(at_risk[at]) + POOLED_BLOCKS)
-                };
-                self.ending[at] = share(self.again[at], pooled_again[age]) as f32;
-                self.saving[at] = share(self.saved[at], pooled_saved[age]) as f32;
-            }
-            for table in [&mut self.ending, &mut self.saving] {
-                (0..SMOOTHINGS).for_each(|_| smooth(&mut table[row.clone()]));
-            }
-            for ending in &mut self.ending[row] {
-                // As many a block of those that are there in the middle are fewer of those at the start.
-                *ending /= 1.0 + *ending / 2.0;
-            }
-        }
-        for class in 0..CLASSES as u8 {
-            for age in 0..AGES {
-                let mut most = 0.0f64;
-                self.ahead(class, age, |saved, stay| most = most.max(saved / stay));
-                self.density[cell(class, age)] = most as f32;
+        let is_seen = |&class: &u8| {
+            [&self.again, &self.saved, &at_risk]
+                .iter()
+                .any(|table| table[row_of(class)].iter().any(|&count| count != 0.0))
+        };
+        let (seen, unseen): (Vec<u8>, Vec<u8>) = (0..CLASSES as u8).partition(is_seen);
+        let unseen_share = self.unseen_share(&at_risk, &seen);
+        self.count_at_risk(&mut at_risk, &seen);
+        let pooled = self.pooled(&at_risk, unseen_share, &seen);
+        seen.iter().for_each(|&class| self.estimate_class(class, &at_risk, &pooled));
+        // Of these nothing was counted, so that they are all alike.
+        if let Some((&first, others)) = unseen.split_first() {
+            self.estimate_class(first, &at_risk, &pooled);
+            for &other in others {
+                for table in [&mut self.ending, &mut self.saving] {
+                    table.copy_within(row_of(first), row_of(other).start);
+                }
+                self.density[usize::from(other)] = self.density[usize::from(first)];
             }
         }
         for table in [&mut self.again, &mut self.forgotten, &mut self.saved] {
@@ -194,10 +242,35 @@ impl Ages {
         }
     }
 
+    /// Estimates a class anew, of which so many blocks were there in the middle of each age.
+    fn estimate_class(&mut self, class: u8, at_risk: &Table, pooled: &Pooled) {
+        let row = row_of(class);
+        for (age, at) in row.clone().enumerate() {
+            let share = |counted: f32, pooled: f64| {
+                (f64::from(counted) + POOLED_BLOCKS * pooled) / (f64::from(at_risk[at]) + POOLED_BLOCKS)
+            };
+            self.ending[at] = share(self.again[at], pooled.again[age]) as f32;
+            self.saving[at] = share(self.saved[at], pooled.saved[age]) as f32;
+        }
+        for table in [&mut self.ending, &mut self.saving] {
+            (0..SMOOTHINGS).for_each(|_| smooth(&mut table[row.clone()]));
+        }
+        for ending in &mut self.ending[row] {
+            // As many a block of those that are there in the middle are fewer of those at the start.
+            *ending /= 1.0 + *ending / 2.0;
+        }
+        let densities: [f32; AGES] = std::array::from_fn(|age| {
+            let mut most = 0.0f64;
+            self.ahead(class, age, |saved, stay| most = greater(most, saved / stay));
+            most as f32
+        });
+        self.density[usize::from(class)] = std::array::from_fn(|column| densities[age_in(column)]);
+    }
+
     /// Makes of the blocks that were last seen at each age without being asked for again those that were there in the middle
     /// of it.
-    fn count_at_risk(&self, at_risk: &mut Table) {
-        for class in 0..CLASSES as u8 {
+    fn count_at_risk(&self, at_risk: &mut Table, seen: &[u8]) {
+        for &class in seen {
             let mut older = 0.0;
             for age in (0..AGES).rev() {
                 let ended = at_risk[cell(class, age)] + self.again[cell(class, age)];
@@ -208,29 +281,32 @@ impl Ages {
     }
 
     /// See [`MOST_UNSEEN_SHARE`]. `not_again` are the blocks that were not asked for again.
-    fn unseen_share(&self, not_again: &Table) -> f64 {
-        let sum = |table: &Table| table.iter().map(|&count| f64::from(count)).sum::<f64>();
+    fn unseen_share(&self, not_again: &Table, seen: &[u8]) -> f64 {
+        let sum = |table: &Table| -> f64 {
+            seen.iter().flat_map(|&class| &table[row_of(class)]).map(|&count| f64::from(count)).sum()
+        };
         let again = sum(&self.again);
         (again / (again + sum(not_again)).max(1.0)).clamp(LEAST_UNSEEN_SHARE, MOST_UNSEEN_SHARE)
     }
 
-    /// By age, for the blocks of all classes: how many in the middle of it are asked for again, and what that saves.
-    fn pooled(&self, at_risk: &Table, unseen_share: f64) -> ([f64; AGES], [f64; AGES]) {
-        let of_all = |table: &Table, age: usize| -> f64 {
-            (0..CLASSES as u8).map(|class| f64::from(table[cell(class, age)])).sum()
+    /// For the blocks of all classes, of which these were seen.
+    fn pooled(&self, at_risk: &Table, unseen_share: f64, seen: &[u8]) -> Pooled {
+        let of_all = |table: &Table, age: usize| {
+            seen.iter().map(|&class| f64::from(table[cell(class, age)])).sum::<f64>()
         };
         let share = |table: &Table, age: usize| {
             (of_all(table, age) + UNSEEN_BLOCKS * unseen_share) / (of_all(at_risk, age) + UNSEEN_BLOCKS)
         };
-        (
-            std::array::from_fn(|age| share(&self.again, age)),
-            std::array::from_fn(|age| share(&self.saved, age)),
-        )
+        Pooled {
+            again: std::array::from_fn(|age| share(&self.again, age)),
+            saved: std::array::from_fn(|age| share(&self.saved, age)),
+        }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let tables = [&self.again, &self.forgotten, &self.saved, &self.ending, &self.saving, &self.density];
-        tables.iter().map(|table| table.capacity() * size_of::<f32>()).sum()
+        let tables = [&self.again, &self.forgotten, &self.saved, &self.ending, &self.saving];
+        tables.iter().map(|table| table.capacity() * size_of::<f32>()).sum::<usize>()
+            + self.density.capacity() * size_of::<[f32; COLUMNS]>()
     }
 }
 
@@ -254,9 +330,9 @@ mod tests {
         assert_eq!(starts, [1, 2, 3, 4, 6, 8, 12, 16]);
         for accesses in 1..5000 {
             let age = age_of(accesses);
-            assert!((start_of(age)..start_of(age + 1)).contains(&accesses), "{accesses}");
+            assert!((start_of(age)..start_of(age + 1)).contains(&accesses.into()), "{accesses}");
         }
-        assert_eq!((age_of(0), age_of(u64::MAX)), (0, AGES - 1));
+        assert_eq!((age_of(0), age_of(u32::MAX)), (0, AGES - 1));
     }
 
     #[test]

@@ -3,25 +3,39 @@
 //! It must not know what blocks are worth.
 
 use lode_reuse::index::BlockIndex;
-use lode_types::prefetch::{prefetch_ref, prefetch_slice};
+use lode_types::prefetch::prefetch_slice;
 use lode_types::{BlockNo, Level};
 
+use super::ages::Kind;
+use super::frames::{Aged, Frames};
 use crate::effect::Slot;
 use crate::parts::growth;
 use crate::parts::ssd_level::Id;
 use crate::prefetch::PrefetchHint;
 use crate::quota::Quota;
-use crate::schemes::benefit_density::ages::Kind;
 
 /// In [`Record::at`]: the block is not in that level. No id and no number in a level is that large.
 const NOWHERE: u32 = u32::MAX;
 /// In [`Record::at`] of a ghost: its neighbours.
 const NEWER: usize = 0;
 const OLDER: usize = 1;
+/// Of up to so many records nothing is fetched ahead beside themselves: they are in the processor's near memory.
+const NEAR_RECORDS: usize = 1 << 17;
 /// The record that closes the ring of ghosts.
 const RING: Id = 0;
 
-/// What is known of a block. What it is worth follows from the second half, which lies in one cache line wherever the record is.
+/// Whether a record is of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Of none.
+    Free,
+    /// Of one that is in a level, or about to be.
+    Known,
+    /// Of one that is remembered only, among the ghosts.
+    Ghost,
+}
+
+/// What is known of a block.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(super) struct Record {
@@ -32,15 +46,11 @@ pub(super) struct Record {
     pub(super) accesses: u8,
     pub(super) kind: Kind,
     pub(super) dirty: bool,
-    is_known: bool,
-    /// When it was accessed last: the low bits of the clock.
-    pub(super) last: u32,
-    /// Where its frame is in the list of each level's, see [`Frames`]; of a ghost, its neighbours.
+    state: State,
+    /// Its number in each level, see [`Frames`]; of a ghost, its neighbours.
     at: [u32; 2],
-    pub(super) class: u8,
-    /// Class of the run in which it came last.
-    pub(super) run: u8,
-    is_ghost: bool,
+    /// Each level where the block is has the same.
+    aged: Aged,
 }
 
 impl Record {
@@ -48,43 +58,41 @@ impl Record {
     pub(super) fn new(block: BlockNo, last: u32) -> Record {
         Record {
             block,
-            last,
             interval: 0,
-            at: [NOWHERE; 2],
             accesses: 0,
-            class: 0,
-            run: 0,
             kind: Kind::Read,
             dirty: false,
-            is_ghost: false,
-            is_known: true,
+            state: State::Known,
+            at: [NOWHERE; 2],
+            aged: Aged::new(last),
         }
     }
 
     #[inline(always)]
+    pub(super) fn aged(&self) -> Aged {
+        self.aged
+    }
+
+    #[inline(always)]
     pub(super) fn is_in(&self, level: Level) -> bool {
-        !self.is_ghost && self.at[level.index()] != NOWHERE
+        self.state != State::Ghost && self.at[level.index()] != NOWHERE
     }
 
     /// It is remembered only, and one of the ghosts.
     #[inline(always)]
     pub(super) fn is_ghost(&self) -> bool {
-        self.is_ghost
+        self.state == State::Ghost
+    }
+
+    #[inline(always)]
+    fn is_known(&self) -> bool {
+        self.state != State::Free
     }
 
     /// It is in no level.
     pub(super) fn is_nowhere(&self) -> bool {
-        self.is_ghost || self.at == [NOWHERE; 2]
+        self.is_ghost() || self.at == [NOWHERE; 2]
     }
-}
-
-/// The blocks of a level with their slots, in any order, so that chance can choose among them.
-#[derive(Debug, Default)]
-struct Frames {
-    used: Vec<(Id, Slot)>,
-    free: Vec<Slot>,
-    next: Slot,
-    capacity: u32,
 }
 
 /// What the index has for a record.
@@ -106,7 +114,7 @@ pub(super) struct Blocks {
 impl Blocks {
     pub(super) fn new(quota: Quota) -> Blocks {
         let mut blocks = Blocks {
-            records: vec![Record { at: [RING; 2], is_ghost: true, is_known: false, ..Record::new(0, 0) }],
+            records: vec![Record { at: [RING; 2], state: State::Free, ..Record::new(0, 0) }],
             free: Vec::new(),
             index: BlockIndex::new(),
             levels: Default::default(),
@@ -139,7 +147,7 @@ impl Blocks {
     /// Blocks that a level holds.
     #[inline]
     pub(super) fn cached(&self, level: Level) -> u32 {
-        self.levels[level.index()].used.len() as u32
+        self.levels[level.index()].len()
     }
 
     pub(super) fn ghosts(&self) -> u32 {
@@ -159,7 +167,7 @@ impl Blocks {
     /// The record of `block`.
     #[inline]
     pub(super) fn find(&self, hint: PrefetchHint, block: BlockNo) -> Option<Id> {
-        let is_it = |record: &Record| record.block == block && record.is_known;
+        let is_it = |record: &Record| record.block == block && record.is_known();
         if self.records.get(hint.entry as usize).is_some_and(is_it) {
             return Some(hint.entry);
         }
@@ -174,12 +182,12 @@ impl Blocks {
     /// Whether this is the record of the block, and of an access to it.
     pub(super) fn is_of(&self, id: Id, block: BlockNo) -> bool {
         let record = self.get(id);
-        record.is_known && record.block == block && record.accesses > 0
+        record.is_known() && record.block == block && record.accesses > 0
     }
 
     /// Every `step`-th record, if its block is known.
     pub(super) fn each(&self, step: usize) -> impl Iterator<Item = &Record> {
-        self.records.iter().step_by(step).filter(|record| record.is_known)
+        self.records.iter().step_by(step).filter(|record| record.is_known())
     }
 
     pub(super) fn records(&self) -> usize {
@@ -197,54 +205,65 @@ impl Blocks {
     #[inline]
     pub(super) fn slot(&self, id: Id, level: Level) -> Option<Slot> {
         let record = self.get(id);
-        let at = record.at[level.index()] as usize;
-        record.is_in(level).then(|| self.levels[level.index()].used[at].1)
+        record.is_in(level).then(|| self.levels[level.index()].used()[record.at[level.index()] as usize].slot)
     }
 
     /// Every slot of the level that holds a block, in any order.
     pub(super) fn slots(&self, level: Level) -> impl Iterator<Item = Slot> {
-        self.levels[level.index()].used.iter().map(|&(_, slot)| slot)
+        self.levels[level.index()].used().iter().map(|frame| frame.slot)
     }
 
-    /// A block of the level by its number in any order.
-    #[inline]
-    pub(super) fn nth(&self, level: Level, at: u32) -> Id {
-        self.levels[level.index()].used[at as usize].0
+    /// The blocks of a level by their numbers.
+    #[inline(always)]
+    pub(super) fn frames(&self, level: Level) -> &Frames {
+        &self.levels[level.index()]
     }
 
-    #[inline]
-    pub(super) fn prefetch_nth(&self, level: Level, at: u32) {
-        prefetch_slice(&self.levels[level.index()].used, at as usize);
+    /// From now on a block is worth what follows from this, which says of the levels what it said before.
+    #[inline(always)]
+    pub(super) fn set_aged(&mut self, id: Id, aged: Aged) {
+        self.update(id, |_| aged);
     }
 
-    /// Fetches what a block is worth.
-    #[inline]
-    pub(super) fn prefetch_worth(&self, id: Id) {
-        prefetch_ref(&self.get(id).last);
+    /// Changes a record, and what the block is worth.
+    #[inline(always)]
+    pub(super) fn update(&mut self, id: Id, change: impl FnOnce(&mut Record) -> Aged) {
+        let record = &mut self.records[id as usize];
+        let aged = change(record);
+        record.aged = aged;
+        if !record.is_ghost() {
+            self.levels.iter_mut().zip(record.at).for_each(|(level, at)| level.set_aged(at, aged));
+        }
     }
 
     /// Puts a block that is not there into a level that has room.
     pub(super) fn put(&mut self, id: Id, level: Level) -> Slot {
-        let frames = &mut self.levels[level.index()];
-        let slot = frames.free.pop().unwrap_or_else(|| {
-            frames.next += 1;
-            frames.next - 1
-        });
-        self.records[id as usize].at[level.index()] = frames.used.len() as u32;
-        growth::push(&mut frames.used, (id, slot));
+        let record = &mut self.records[id as usize];
+        let (at, slot) = self.levels[level.index()].put(id, record.aged);
+        record.at[level.index()] = at;
+        self.note_levels(id);
         slot
     }
 
     /// Takes a block out of a level where it is.
     pub(super) fn take(&mut self, id: Id, level: Level) -> Slot {
-        let frames = &mut self.levels[level.index()];
         let at = std::mem::replace(&mut self.records[id as usize].at[level.index()], NOWHERE);
-        let (_, slot) = frames.used.swap_remove(at as usize);
-        growth::push(&mut frames.free, slot);
-        if let Some(&(moved, _)) = frames.used.get(at as usize) {
+        let (slot, moved) = self.levels[level.index()].take(at);
+        if let Some(moved) = moved {
             self.records[moved as usize].at[level.index()] = at;
         }
+        self.note_levels(id);
         slot
+    }
+
+    /// A block that is no ghost came to a level or left it.
+    #[inline]
+    fn note_levels(&mut self, id: Id) {
+        let record = &self.records[id as usize];
+        let is_double = record.at.iter().all(|&at| at != NOWHERE);
+        if record.aged.is_double() != is_double {
+            self.set_aged(id, record.aged.with_double(is_double));
+        }
     }
 
     /// Makes a block that is in no level the newest ghost.
@@ -253,14 +272,14 @@ impl Blocks {
         self.records[front as usize].at[NEWER] = id;
         let record = self.get_mut(id);
         (record.at[NEWER], record.at[OLDER]) = (RING, front);
-        record.is_ghost = true;
+        record.state = State::Ghost;
         self.ghosts += 1;
     }
 
     /// Takes a ghost from among the others.
     pub(super) fn leave_ghosts(&mut self, id: Id) {
         let record = self.get_mut(id);
-        record.is_ghost = false;
+        record.state = State::Known;
         let [newer, older] = std::mem::replace(&mut record.at, [NOWHERE; 2]);
         self.records[newer as usize].at[OLDER] = older;
         self.records[older as usize].at[NEWER] = newer;
@@ -273,10 +292,31 @@ impl Blocks {
         (oldest != RING).then_some(oldest)
     }
 
+    /// Fetches what looking up the blocks before a block and behind it takes.
+    #[inline]
+    pub(super) fn prefetch_neighbours(&self, id: Id) {
+        let block = self.get(id).block;
+        self.prefetch_index(BlockIndex::hash(block.wrapping_sub(1)));
+        self.prefetch_index(BlockIndex::hash(block.wrapping_add(1)));
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_record(&self, id: Id) {
+        prefetch_slice(&self.records, id as usize);
+    }
+
+    /// Fetches what forgetting the oldest ghosts will take.
+    #[inline]
+    pub(super) fn prefetch_oldest_ghosts(&self) {
+        let oldest = &self.records[self.records[RING as usize].at[NEWER] as usize];
+        self.prefetch_index(BlockIndex::hash(oldest.block));
+        prefetch_slice(&self.records, oldest.at[NEWER] as usize);
+    }
+
     /// Forgets a block that is in no level and not among the ghosts.
     pub(super) fn forget(&mut self, id: Id) {
         let record = self.get_mut(id);
-        record.is_known = false;
+        record.state = State::Free;
         let block = record.block;
         self.index.remove(BlockIndex::hash(block), id, hash_of(&self.records));
         growth::push(&mut self.free, id);
@@ -294,13 +334,31 @@ impl Blocks {
         entry
     }
 
+    /// Whether it pays to fetch what records lead to.
+    #[inline]
+    pub(super) fn are_places_far(&self) -> bool {
+        self.records.len() > NEAR_RECORDS
+    }
+
+    /// Fetches what the record of an access that comes leads to.
+    #[inline]
+    pub(super) fn prefetch_places(&self, id: Id) {
+        let Some(record) = self.records.get(id as usize) else { return };
+        if record.is_ghost() {
+            record.at.iter().for_each(|&at| prefetch_slice(&self.records, at as usize));
+        } else {
+            self.levels
+                .iter()
+                .zip(record.at)
+                .filter(|&(_, at)| at != NOWHERE)
+                .for_each(|(level, at)| level.prefetch_any(at));
+        }
+    }
+
     pub(super) fn memory_bytes(&self) -> usize {
-        let frames = |frames: &Frames| {
-            frames.used.capacity() * size_of::<(Id, Slot)>() + frames.free.capacity() * size_of::<Slot>()
-        };
         self.index.memory_bytes()
             + self.records.capacity() * size_of::<Record>()
             + self.free.capacity() * size_of::<Id>()
-            + self.levels.iter().map(frames).sum::<usize>()
+            + self.levels.iter().map(Frames::memory_bytes).sum::<usize>()
     }
 }

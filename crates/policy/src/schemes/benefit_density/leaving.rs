@@ -2,11 +2,9 @@
 //!
 //! It must not know why room is needed.
 
-use std::cmp::Reverse;
-
 use lode_types::{BlockNo, Level};
 
-use super::blocks::Record;
+use super::frames::{Aged, Frame};
 use super::{BenefitDensity, WORTH_RATE};
 use crate::effect::{CopyReason, CopySource, Effect, Sink};
 use crate::parts::ssd_level::Id;
@@ -14,11 +12,10 @@ use crate::quota::Quota;
 
 /// Neighbours that leave together were accessed within so many accesses of each other's turn.
 const TOGETHER: u32 = 64;
+/// Then they were accessed within so many accesses.
+pub(super) const COMPANY: u32 = TOGETHER + 1;
 /// Most blocks that leave together.
 const MOST_TOGETHER: usize = 256;
-/// Blocks that are looked at together when one is to leave.
-const SAMPLED_TOGETHER: usize = 32;
-
 /// Neighbours that leave a level one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Leaving {
@@ -30,50 +27,56 @@ pub(super) struct Leaving {
 }
 
 impl BenefitDensity {
-    /// Of some blocks of a level, `except` not among them, the one that is worth least; of equals the one that was accessed
-    /// longest ago.
-    pub(super) fn least_worth(&mut self, level: Level, except: Option<Id>) -> Option<Id> {
-        let mut left = if self.blocks.cached(level) > 0 { self.samples } else { 0 };
-        // Of equals, the one that was accessed most recently is worth most.
-        let mut least: Option<(f64, Reverse<u64>, Id)> = None;
-        while left > 0 {
-            let mut sample = [0; SAMPLED_TOGETHER];
-            let sample = &mut sample[..left.min(SAMPLED_TOGETHER as u64) as usize];
-            left -= sample.len() as u64;
-            self.sample(level, sample);
-            for &mut id in sample {
-                let candidate = (self.worth_in(level, id), Reverse(self.since(self.blocks.get(id))), id);
-                if Some(id) != except
-                    && least.is_none_or(|least| (candidate.0, candidate.1) < (least.0, least.1))
-                {
-                    least = Some(candidate);
-                }
-            }
-        }
-        least.map(|(.., id)| id)
-    }
-
-    /// Draws blocks of a level at random, with replacement. They lie anywhere in memory, so that all are prefetched before any is
-    /// looked at.
-    fn sample(&mut self, level: Level, ids: &mut [Id]) {
-        let cached = u64::from(self.blocks.cached(level));
-        for at in &mut *ids {
-            *at = self.rng.below(cached) as u32;
-            self.blocks.prefetch_nth(level, *at);
-        }
-        for id in ids {
-            *id = self.blocks.nth(level, *id);
-            self.blocks.prefetch_worth(*id);
-        }
-    }
-
     /// The block, if it is in the level and was accessed when its neighbour's turn would have been.
     fn neighbour(&self, level: Level, block: BlockNo, last: u32, except: Option<Id>) -> Option<Id> {
         let id = self.blocks.find_block(block)?;
         let record = self.blocks.get(id);
-        let apart = record.last.wrapping_sub(last) as i32;
+        let apart = record.aged().last.wrapping_sub(last) as i32;
         let is_together = record.is_in(level) && apart.unsigned_abs() <= TOGETHER;
         (is_together && Some(id) != except).then_some(id)
+    }
+
+    /// Notes that a block is accessed: whether it and a neighbour are accessed at about the same turn, which the neighbour is told,
+    /// too. `before` is the record of the block before it, if that was accessed just before.
+    #[inline(always)]
+    pub(super) fn note_company(&mut self, block: BlockNo, before: Option<Id>) -> bool {
+        let Some(turns) = &mut self.turns else { return false };
+        let clock = self.clock as u32;
+        turns.note(block, clock);
+        let next = block.wrapping_add(1);
+        let may_be_next = turns.may_be_within(next, clock, COMPANY);
+        let is_after = match before {
+            Some(id) => self.tell(id),
+            None => {
+                let previous = block.wrapping_sub(1);
+                turns.may_be_within(previous, clock, COMPANY) && self.join(previous)
+            }
+        };
+        may_be_next && self.join(next) || is_after
+    }
+
+    /// Tells a block that a neighbour is accessed now, if it was accessed at about the same turn.
+    #[inline(never)]
+    fn join(&mut self, block: BlockNo) -> bool {
+        self.blocks.find_block(block).is_some_and(|id| self.tell(id))
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, id: Id) -> bool {
+        let aged = self.blocks.get(id).aged();
+        let has_company = self.since(aged) <= COMPANY;
+        if has_company && !aged.has_company() {
+            self.blocks.set_aged(id, aged.with_company(true));
+        }
+        has_company
+    }
+
+    /// Whether no neighbour of a block leaves with it, now or after it.
+    #[inline(always)]
+    fn is_alone(&self, aged: Aged) -> bool {
+        let since = self.since(aged);
+        // Later a neighbour may be accessed that still is near enough.
+        !aged.has_company() && since > COMPANY && self.clock - u64::from(since) >= self.all_noted_from
     }
 
     /// The next block to leave a level: the one behind the last one if both were accessed together, so that what the disk reads
@@ -83,31 +86,43 @@ impl BenefitDensity {
         let at = level.index();
         if let Some(leaving) = self.leaving[at] {
             if let Some(id) = self.neighbour(level, leaving.next, leaving.last, except) {
-                let last = self.blocks.get(id).last.wrapping_add(1);
+                let last = self.blocks.get(id).aged().last.wrapping_add(1);
                 self.leaving[at] = Some(Leaving { next: leaving.next.wrapping_add(1), last, ..leaving });
                 return Some((id, leaving.is_copied));
             }
             self.leaving[at] = None;
         }
-        let mut first = self.least_worth(level, except)?;
+        let Frame { id: mut first, aged, .. } = self.least_worth(level, except, f64::INFINITY)?;
         if !self.runs.follows() {
-            let surplus_us = self.surplus_us(self.blocks.get(first));
-            let is_copied = level == Level::Dram && self.is_worth_a_write(surplus_us, 1);
+            let is_copied = level == Level::Dram && self.is_worth_a_write(self.surplus_us(aged), 1);
             return Some((first, is_copied));
         }
+        if self.is_alone(aged) {
+            let is_copied =
+                level == Level::Dram && !aged.is_double() && self.is_worth_a_write(self.surplus_us(aged), 1);
+            return Some((first, is_copied));
+        }
+        self.blocks.prefetch_neighbours(first);
         for _ in 0..MOST_TOGETHER {
-            let Record { block, last, .. } = *self.blocks.get(first);
+            let (block, last) = self.turn_of(first);
             let before = block
                 .checked_sub(1)
                 .and_then(|block| self.neighbour(level, block, last.wrapping_sub(1), except));
             let Some(before) = before else { break };
             first = before;
         }
-        let Record { block, last, .. } = *self.blocks.get(first);
+        let (block, last) = self.turn_of(first);
         let is_copied = level == Level::Dram && self.is_worth_copying(first);
         self.leaving[at] =
             Some(Leaving { next: block.wrapping_add(1), last: last.wrapping_add(1), is_copied });
         Some((first, is_copied))
+    }
+
+    /// Which block it is, and when it was accessed last.
+    #[inline(always)]
+    fn turn_of(&self, id: Id) -> (BlockNo, u32) {
+        let record = self.blocks.get(id);
+        (record.block, record.aged().last)
     }
 
     /// Whether the blocks that leave DRAM with this one save enough on the SSD to be written there, on average.
@@ -117,11 +132,15 @@ impl BenefitDensity {
             let Some(id) = next else { break };
             let record = self.blocks.get(id);
             if !record.is_in(Level::Ssd) {
-                surplus_us += self.surplus_us(record);
+                surplus_us += self.surplus_us(record.aged());
                 blocks += 1;
             }
-            next =
-                self.neighbour(Level::Dram, record.block.wrapping_add(1), record.last.wrapping_add(1), None);
+            next = self.neighbour(
+                Level::Dram,
+                record.block.wrapping_add(1),
+                record.aged().last.wrapping_add(1),
+                None,
+            );
         }
         self.is_worth_a_write(surplus_us, blocks)
     }
@@ -132,7 +151,7 @@ impl BenefitDensity {
             return true;
         }
         let Some((id, _)) = self.next_to_leave(Level::Ssd, except) else { return false };
-        self.victim_worth += (self.worth(self.blocks.get(id)) - self.victim_worth) * WORTH_RATE;
+        self.victim_worth += (self.worth(self.blocks.get(id).aged()) - self.victim_worth) * WORTH_RATE;
         self.evict(id, Level::Ssd, sink);
         true
     }
@@ -166,9 +185,10 @@ impl BenefitDensity {
 
     fn forget_ghost(&mut self, id: Id) {
         let record = self.blocks.get(id);
-        self.ages.note_forgotten(record.class, self.since(record));
+        self.ages.note_forgotten(record.aged().class, self.since(record.aged()));
         self.blocks.leave_ghosts(id);
         self.blocks.forget(id);
+        self.blocks.prefetch_oldest_ghosts();
     }
 
     /// A block leaves DRAM, and is copied to the SSD before if it is worth that and not there; `except` does not leave for it.

@@ -10,9 +10,13 @@
 mod ages;
 mod allowance;
 mod blocks;
+mod company;
+mod draws;
+mod frames;
 mod leaving;
 mod price;
 mod runs;
+mod worth;
 
 use lode_types::{Access, BlockNo, Direction, Level, Rng};
 
@@ -27,7 +31,10 @@ use crate::settings::{OFF, ON, SettingInfo, Settings, WriteBudget};
 use crate::tracked::{Footprint, percent_of};
 use ages::{Ages, Kind};
 use blocks::{Blocks, Record};
-use leaving::Leaving;
+use company::Turns;
+use draws::Draws;
+use frames::{FORMS, Frame, by_form};
+use leaving::{COMPANY, Leaving};
 use price::Price;
 use runs::Runs;
 
@@ -109,7 +116,11 @@ pub struct BenefitDensity {
     ages: Ages,
     runs: Runs,
     price: Price,
-    rng: Rng,
+    draws: Draws,
+    /// `None`: runs are not followed.
+    turns: Option<Turns>,
+    /// Of blocks that were accessed before, it is not known which are alone.
+    all_noted_from: u64,
     /// Accesses so far.
     clock: u64,
     next_estimate: u64,
@@ -129,6 +140,8 @@ pub struct BenefitDensity {
     ssd_write_us: f64,
     /// What a copy in DRAM of what the SSD has saves, as a part of what the copy there does.
     dram_part: f64,
+    /// For each level, what copies save there, as a part of what the SSD's copy alone would, by [`Aged::form`](frames::Aged::form).
+    parts: [[f64; FORMS]; 2],
 }
 
 impl BenefitDensity {
@@ -136,12 +149,15 @@ impl BenefitDensity {
     pub fn new(settings: &Settings, quota: Quota) -> BenefitDensity {
         let seek_us = settings.number("disk_random_us");
         let faster_us = settings.number("ssd_read_us") - settings.number("dram_us");
+        let dram_part = faster_us.max(0.0) / seek_us;
         BenefitDensity {
             blocks: Blocks::new(quota),
             ages: Ages::new(),
             runs: Runs::new(settings.is_on("runs"), seek_us),
             price: Price::new(settings),
-            rng: Rng::new(0),
+            draws: Draws::new(Rng::new(0)),
+            turns: settings.is_on("runs").then(Turns::new),
+            all_noted_from: 0,
             clock: 0,
             next_estimate: 0,
             leaving: [None; 2],
@@ -155,7 +171,8 @@ impl BenefitDensity {
             disk_write_us: settings.number("disk_write_us"),
             sequential_us: settings.number("disk_sequential_us"),
             ssd_write_us: settings.number("ssd_write_us"),
-            dram_part: faster_us.max(0.0) / seek_us,
+            dram_part,
+            parts: [by_form(|_, is_double| if is_double { dram_part } else { 1.0 }), [1.0; FORMS]],
         }
     }
 
@@ -183,6 +200,7 @@ impl BenefitDensity {
         if self.clock >= self.next_estimate {
             self.estimate();
         }
+        let before = self.runs.before(access.block).filter(|&(id, block)| self.blocks.is_of(id, block));
         if self.runs.goes_on(access.block) {
             self.runs.go_on(access.block);
         } else {
@@ -202,16 +220,20 @@ impl BenefitDensity {
             None => self.blocks.insert(hint.hash, Record::new(access.block, self.clock as u32)),
         };
         let (clock, run) = (self.clock as u32, runs::class_of(self.runs.blocks()));
-        let record = self.blocks.get_mut(id);
-        let since = clock.wrapping_sub(record.last);
-        record.interval = match record.accesses {
-            0 | 1 => since,
-            _ => (f64::from(record.interval) * f64::from(since)).sqrt() as u32,
-        };
-        (record.last, record.kind) = (clock, kind);
-        record.run = record.run.max(run);
-        record.accesses = record.accesses.saturating_add(1);
-        record.class = ages::class_of(record.accesses, record.interval, kind, record.run);
+        let has_company = self.note_company(access.block, before.map(|(id, _)| id));
+        self.blocks.update(id, |record| {
+            let aged = record.aged();
+            let since = clock.wrapping_sub(aged.last);
+            record.interval = match record.accesses {
+                0 | 1 => since,
+                _ => (f64::from(record.interval) * f64::from(since)).sqrt() as u32,
+            };
+            record.kind = kind;
+            record.accesses = record.accesses.saturating_add(1);
+            let run = aged.run().max(run);
+            let class = ages::class_of(record.accesses, record.interval, kind, run);
+            aged.accessed(clock).with_run(run, class).with_company(has_company)
+        });
         self.runs.note_record(id);
         id
     }
@@ -220,7 +242,8 @@ impl BenefitDensity {
     /// cached; another write makes an earlier one's write-back needless.
     fn note_again(&mut self, id: Id, kind: Kind) {
         let record = *self.blocks.get(id);
-        let at = self.ages.note_again(record.class, self.since(&record));
+        let aged = record.aged();
+        let at = self.ages.note_again(aged.class, self.since(aged));
         let weight = match (kind, record.kind) {
             (Kind::Write, Kind::Read) => 0.0,
             (Kind::Write, _) => self.write_back_weight,
@@ -228,7 +251,7 @@ impl BenefitDensity {
         };
         if weight > 0.0 {
             let ages = &mut self.ages;
-            self.runs.note_saving(at, record.run, weight, |at, saved| ages.note_saved(at, saved));
+            self.runs.note_saving(at, aged.run(), weight, |at, saved| ages.note_saved(at, saved));
         }
         if record.is_ghost() {
             self.blocks.leave_ghosts(id);
@@ -242,9 +265,13 @@ impl BenefitDensity {
         let run = runs::class_of(self.runs.blocks());
         for (block, id) in self.runs.records() {
             if self.blocks.is_of(id, block) {
-                let record = self.blocks.get_mut(id);
-                record.run = run;
-                record.class = ages::class_of(record.accesses, record.interval, record.kind, run);
+                let record = self.blocks.get(id);
+                let aged = record.aged();
+                // Otherwise the class stays as it is, too.
+                if aged.run() != run {
+                    let class = ages::class_of(record.accesses, record.interval, record.kind, run);
+                    self.blocks.set_aged(id, aged.with_run(run, class));
+                }
             }
         }
     }
@@ -257,49 +284,9 @@ impl BenefitDensity {
         self.runs.estimate();
         let step = self.blocks.records().div_ceil(LOOKED_AT);
         let clock = self.clock as u32;
-        let live =
-            self.blocks.each(step).map(|record| (record.class, clock.wrapping_sub(record.last).into()));
+        let aged = self.blocks.each(step).map(Record::aged);
+        let live = aged.map(|aged| (aged.class, clock.wrapping_sub(aged.last)));
         self.ages.estimate(live, step as f32, HORIZON * both as f64);
-    }
-
-    /// Accesses since the last one to this block.
-    #[inline(always)]
-    fn since(&self, record: &Record) -> u64 {
-        (self.clock as u32).wrapping_sub(record.last).into()
-    }
-
-    /// What the SSD's copy of a block saves for each access that it stays, in microseconds.
-    #[inline(always)]
-    fn worth(&self, record: &Record) -> f64 {
-        self.ages.density(record.class, self.since(record)) * self.runs.cost_us(record.run)
-    }
-
-    /// The same of a block's copy in a level.
-    #[inline(always)]
-    fn worth_in(&self, level: Level, id: Id) -> f64 {
-        let record = self.blocks.get(id);
-        let is_double = level == Level::Dram && record.is_in(Level::Ssd);
-        self.worth(record) * if is_double { self.dram_part } else { 1.0 }
-    }
-
-    /// What a block saves on the SSD beyond what the block does that leaves for it.
-    fn surplus_us(&self, record: &Record) -> f64 {
-        let cost_us = self.runs.cost_us(record.run);
-        let rate = if self.blocks.cached(Level::Ssd) < self.blocks.capacity(Level::Ssd) {
-            0.0
-        } else {
-            self.victim_worth
-        };
-        self.ages.surplus(record.class, self.since(record), cost_us, rate)
-    }
-
-    /// Whether blocks that save so much together are to be written to the SSD.
-    fn is_worth_a_write(&mut self, saved_us: f64, blocks: u32) -> bool {
-        let is_worth_it = saved_us > self.price.us() * f64::from(blocks);
-        if !is_worth_it {
-            self.price.note_refused(saved_us, blocks);
-        }
-        is_worth_it
     }
 
     fn fill_dram<S: Sink>(&mut self, id: Id, sink: &mut S) {
@@ -339,11 +326,11 @@ impl BenefitDensity {
             return;
         }
         if self.is_dram_full() {
-            let Some(least) = self.least_worth(Level::Dram, None) else { return };
-            if self.worth_in(Level::Dram, least) >= self.worth(self.blocks.get(id)) * self.dram_part {
+            let below = self.worth(self.blocks.get(id).aged()) * self.dram_part;
+            let Some(Frame { id: least, aged, .. }) = self.least_worth(Level::Dram, None, below) else {
                 return;
-            }
-            let is_copied = self.is_worth_a_write(self.surplus_us(self.blocks.get(least)), 1);
+            };
+            let is_copied = self.is_worth_a_write(self.surplus_us(aged), 1);
             self.demote(least, is_copied, Some(id), sink);
         }
         self.fill_dram(id, sink);
@@ -351,7 +338,7 @@ impl BenefitDensity {
 
     /// Without DRAM what was read enters the SSD at once, if it is worth that.
     fn fill_ssd<S: Sink>(&mut self, id: Id, sink: &mut S) {
-        let is_worth_it = self.is_worth_a_write(self.surplus_us(self.blocks.get(id)), 1);
+        let is_worth_it = self.is_worth_a_write(self.surplus_us(self.blocks.get(id).aged()), 1);
         let has_place = self.blocks.capacity(Level::Ssd) > 0;
         if is_worth_it && has_place && self.price.pay() && self.make_room_on_ssd(None, sink) {
             let slot = self.blocks.put(id, Level::Ssd);
@@ -437,7 +424,7 @@ impl BenefitDensity {
             // A run that is long already is expected to go on for as long.
             (self.disk_write_us, blocks.max(self.runs.blocks() as f64))
         };
-        let saved_us = (disk_us - self.ssd_write_us) / blocks + self.surplus_us(record);
+        let saved_us = (disk_us - self.ssd_write_us) / blocks + self.surplus_us(record.aged());
         let enters = self.is_worth_a_write(saved_us, 1);
         self.write.is_wanted = self.price.is_worth_the_least(saved_us);
         self.write.enters = Some(enters);
@@ -454,6 +441,13 @@ impl Prefetch for BenefitDensity {
     #[inline]
     fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
         blocks.for_each(|(_, hint)| hint.entry = self.blocks.prefetch_entry(hint.hash));
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
+        if self.blocks.are_places_far() {
+            blocks.for_each(|(_, hint)| self.blocks.prefetch_places(hint.entry));
+        }
     }
 }
 
@@ -529,6 +523,7 @@ impl Scheme for BenefitDensity {
             None => self.blocks.insert(hint.hash, Record::new(block, self.clock as u32)),
         };
         self.blocks.get_mut(id).dirty = dirty;
+        self.all_noted_from = self.clock + u64::from(COMPANY) + 1;
         Some(self.blocks.put(id, Level::Ssd))
     }
 
@@ -560,6 +555,7 @@ impl Scheme for BenefitDensity {
             + self.ages.memory_bytes()
             + self.runs.memory_bytes()
             + self.price.memory_bytes()
+            + self.turns.as_ref().map_or(0, Turns::memory_bytes)
     }
 
     fn budgeting(&mut self) -> Option<&mut dyn Budgeting> {

@@ -5,6 +5,7 @@
 
 use lode_types::BlockNo;
 
+use super::frames::{Aged, FORMS, by_form};
 use crate::parts::ssd_level::Id;
 
 /// Blocks of a run that are told of their part when it ends.
@@ -49,6 +50,8 @@ pub(super) struct Runs {
     cost_sums_us: [f64; CLASSES],
     counts: [f64; CLASSES],
     costs_us: [f64; CLASSES],
+    /// The same by [`Aged::form`].
+    costs_by_form_us: [f64; FORMS],
 }
 
 impl Runs {
@@ -65,6 +68,7 @@ impl Runs {
             cost_sums_us: [0.0; CLASSES],
             counts: [0.0; CLASSES],
             costs_us: [0.0; CLASSES],
+            costs_by_form_us: [0.0; FORMS],
         };
         runs.estimate();
         runs
@@ -73,6 +77,13 @@ impl Runs {
     /// Whether the access belongs to the run: to its last block, or to the one behind it.
     pub(super) fn goes_on(&self, block: BlockNo) -> bool {
         self.follows && self.last.is_some_and(|last| block.wrapping_sub(last) <= 1)
+    }
+
+    /// The last block of the run with its record, as it was then, if this is the block behind it.
+    #[inline(always)]
+    pub(super) fn before(&self, block: BlockNo) -> Option<(Id, BlockNo)> {
+        let last = self.last.filter(|last| self.follows && last.wrapping_add(1) == block)?;
+        self.ids.get(self.blocks as usize - 1).map(|&id| (id, last))
     }
 
     /// Begins a run; the one before has ended.
@@ -133,10 +144,10 @@ impl Runs {
         }
     }
 
-    /// What the disk takes for a block that came in a run of this class last.
+    /// What the disk takes for a block, by the run in which it came last.
     #[inline(always)]
-    pub(super) fn cost_us(&self, run: u8) -> f64 {
-        self.costs_us[usize::from(run)]
+    pub(super) fn cost_us(&self, aged: Aged) -> f64 {
+        self.costs_by_form_us[aged.form()]
     }
 
     /// Estimates costs anew.
@@ -149,6 +160,7 @@ impl Runs {
             self.cost_sums_us[run] *= KEPT;
             self.counts[run] *= KEPT;
         }
+        self.costs_by_form_us = by_form(|run, _| self.costs_us.get(usize::from(run)).copied().unwrap_or(0.0));
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
