@@ -6,6 +6,8 @@
 //! than its bound, and that is noticed when a search stops there. A position may be kept out of the search: where several
 //! blocks share a popularity, only the first of them has to be found. It must not know whose popularity it is.
 
+use lode_types::prefetch::prefetch_slice;
+
 use super::regions::{NEVER, Now};
 use crate::effect::Slot;
 
@@ -98,6 +100,16 @@ impl Arrivals {
     pub(super) fn remove(&mut self, position: u32, now: Now) {
         self.slots[position as usize] = LEFT;
         self.set_bound(position, NEVER, now);
+    }
+
+    /// Asks for what taking the block at a position out and appending one takes.
+    #[inline]
+    pub(super) fn prefetch(&self, position: u32) {
+        for position in [position as usize, self.slots.len()] {
+            prefetch_slice(&self.chunks, position / FAN);
+            prefetch_slice(&self.chunks, self.starts[1] as usize + position / (FAN * FAN));
+            prefetch_slice(&self.slots, position);
+        }
     }
 
     /// The slot at a position.

@@ -4,6 +4,7 @@
 //!
 //! It must not know what reads and writes ask for, see [`ssd_level`]; nor how popularity is kept, see [`regions`](self::regions).
 
+mod ahead;
 mod arrivals;
 mod divisor;
 mod expiries;
@@ -22,7 +23,7 @@ use crate::needs::Adjacency;
 use crate::parts::lists::{SetLists, Value};
 use crate::parts::ssd_level::{self, Id, Newcomer, Replacement, SsdLevel};
 use crate::parts::{mapping, sets};
-use crate::prefetch::{Prefetch, PrefetchHint};
+use crate::prefetch::PrefetchHint;
 use crate::quota::Quota;
 use crate::registry::{AnyScheme, SchemeInfo};
 use crate::settings::{SettingInfo, Settings};
@@ -112,9 +113,6 @@ const FEW_BLOCKS: u32 = 16;
 /// Sets of up to so many blocks are walked: what leads past unpopular blocks would take more memory than they do.
 const FEW_WAYS: u32 = 64;
 
-/// Of up to so many blocks nothing is looked at ahead beside their own records.
-const NEAR_BLOCKS: u32 = 1 << 16;
-
 /// A block in a slot.
 #[derive(Clone, Copy, Debug)]
 struct Resident {
@@ -187,11 +185,6 @@ fn is_in(lists: &SetLists<Resident>, regions: &Regions, set: u32, part: Leaf) ->
 }
 
 impl RegionSets {
-    /// Whether all that is kept of the blocks is in the processor's near memory anyway.
-    fn is_near(&self) -> bool {
-        self.lists.len() <= NEAR_BLOCKS
-    }
-
     /// Which slot of a full set gives way to a newcomer: the oldest that it may replace.
     fn victim(&mut self, set: u32, newcomer: RegionSpot) -> Option<Slot> {
         let RegionSets { lists, arrivals, regions, .. } = self;
@@ -228,6 +221,9 @@ impl RegionSets {
         let position = |slot| lists.value(slot).position;
         if !regions.is_cached(newcomer.region) || lists.oldest(set).is_none_or(|slot| position(slot) >= end) {
             return None;
+        }
+        if let Some(parts) = &self.parts {
+            regions.parts_outranked(newcomer).for_each(|part| parts.prefetch(list_hash(set, part)));
         }
         let mut outranked = regions.parts_outranked(newcomer);
         let first = match &self.parts {
@@ -303,62 +299,10 @@ impl RegionSets {
         arrivals.remove(position, regions.now());
     }
 
-    /// Asks at once for what taking a block out takes step by step.
-    #[inline]
-    fn prepare_eviction(&self, slot: Slot) {
-        self.lists.prefetch_neighbours(slot);
-        let place = self.lists.value(slot).place;
-        let block = self.regions.block(place);
-        self.index.prefetch(BlockIndex::hash(block));
-        if let Some(parts) = &self.parts {
-            parts.prefetch_link(slot);
-            parts.prefetch(list_hash(self.lists.geometry().set_of(block), place.part()));
-        }
-    }
-
     fn evict<S: Sink>(&mut self, slot: Slot, sink: &mut S) {
         let (block, dirty) = (self.regions.block(self.lists.value(slot).place), self.lists.flag(slot));
         self.remove(block, slot);
         sink.effect(Effect::Evict { level: Level::Ssd, slot, block, dirty });
-    }
-}
-
-impl Prefetch for RegionSets {
-    #[inline]
-    fn prefetch_index(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
-        for (block, hint) in blocks {
-            self.regions.prefetch_index(block);
-            self.index.prefetch(hint.hash);
-        }
-    }
-
-    #[inline]
-    fn prefetch_entries<'a>(&self, blocks: impl Iterator<Item = (BlockNo, &'a mut PrefetchHint)>) {
-        for (block, hint) in blocks {
-            hint.entry = self.index.candidate(hint.hash);
-            self.lists.prefetch(hint.entry);
-            self.regions.prefetch_region(block);
-            if hint.entry == BlockIndex::NO_ID && !self.is_near() {
-                self.lists.prefetch(self.lists.next_to_leave(self.lists.geometry().set_of(block)));
-            }
-        }
-    }
-
-    /// A hit moves nothing; a miss mostly takes the place of the oldest block.
-    #[inline]
-    fn prefetch_neighbours(&self, blocks: impl Iterator<Item = (BlockNo, PrefetchHint)>) {
-        if self.is_near() {
-            return;
-        }
-        for (block, _) in blocks.filter(|(_, hint)| hint.entry == BlockIndex::NO_ID) {
-            let set = self.lists.geometry().set_of(block);
-            if let Some(oldest) = self.lists.prefetch_neighbours(self.lists.next_to_leave(set)) {
-                self.regions.prefetch(oldest.place.region);
-            }
-            if let Some(parts) = &self.parts {
-                parts.prefetch(list_hash(set, self.regions.candidate(block).part()));
-            }
-        }
     }
 }
 
@@ -405,9 +349,7 @@ impl Replacement for RegionSets {
         let set = self.lists.geometry().set_of(block);
         if self.lists.is_full(set) {
             let victim = self.victim(set, place)?;
-            if !self.is_near() {
-                self.prepare_eviction(victim);
-            }
+            self.prepare_eviction(victim);
             self.evict(victim, sink);
         }
         let slot = self.insert(set, hash, place);

@@ -92,6 +92,21 @@ impl PartLists {
         self.index.prefetch(hash);
     }
 
+    /// The first slot of a list with this hash, mostly, or none.
+    #[inline]
+    pub(super) fn candidate(&self, hash: u32) -> Slot {
+        self.index.candidate(hash)
+    }
+
+    /// Asks for the links of the slots before and behind one, whose own links were asked for.
+    #[inline]
+    pub(super) fn prefetch_neighbours(&self, slot: Slot) {
+        if let Some(link) = self.links.get(slot as usize) {
+            self.prefetch_link(link.next & !LAST);
+            self.prefetch_link(link.previous);
+        }
+    }
+
     /// Asks for the links of a slot.
     #[inline]
     pub(super) fn prefetch_link(&self, slot: Slot) {

@@ -103,10 +103,12 @@ impl Now {
     /// Popularities decay so many times.
     #[inline]
     pub(super) fn decay_all(self, popularities: &mut [u32], epochs: u64) {
-        if self.alpha == 0.5 && epochs < POPULARITY_BITS {
+        if self.alpha == 0.5 {
             // Exact, and several at once.
+            let halvings = epochs.min(POPULARITY_BITS);
             for popularity in popularities {
-                *popularity = if *popularity == NEVER { NEVER } else { *popularity >> epochs };
+                let left = (u64::from(*popularity) >> halvings) as u32;
+                *popularity = if *popularity == NEVER { NEVER } else { left };
             }
             return;
         }
@@ -354,8 +356,12 @@ impl Regions {
     /// Asks for a region's record, which need not be there.
     #[inline]
     pub(super) fn prefetch(&self, region: Id) {
-        prefetch_slice(&self.heads, region as usize);
-        prefetch_slice(&self.counts, (region as usize).wrapping_mul(self.nodes));
+        // Where it ends, which the next one begins at, may be another cache line.
+        let (region, next) = (region as usize, region as usize + 1);
+        prefetch_slice(&self.heads, region);
+        prefetch_slice(&self.heads, next);
+        prefetch_slice(&self.counts, region * self.nodes);
+        prefetch_slice(&self.counts, next * self.nodes);
     }
 
     /// Bytes that everything takes.
@@ -422,7 +428,7 @@ impl Regions {
     fn add(&mut self, place: RegionSpot) {
         let Leaf { region, leaf } = place.part();
         self.settle(region);
-        if self.heads[region as usize].count == 0 {
+        if self.heads[region as usize].count == 0 && self.expiries.above_nothing() >= self.parameters.most {
             self.make_room(place);
             self.settle(region);
         }
@@ -440,10 +446,8 @@ impl Regions {
     }
 
     /// Makes room for one more popular region: with as many as there may be, all decay ahead of time.
+    #[cold]
     fn make_room(&mut self, place: RegionSpot) {
-        if self.expiries.above_nothing() < self.parameters.most {
-            return;
-        }
         // Held, so that no sweep takes the record.
         self.cache(place);
         while self.expiries.above_nothing() >= self.parameters.most {
