@@ -81,6 +81,18 @@ impl Interval {
         ends
     }
 
+    /// Requests that come before the one with which the interval ends; none where that cannot be told.
+    #[inline]
+    pub(crate) fn requests_before_end(&self) -> u64 {
+        if self.by_time { 0 } else { self.most_requests.saturating_sub(self.requests + 1) }
+    }
+
+    /// Notes requests, of which so many come before the end.
+    #[inline]
+    pub(crate) fn pass(&mut self, requests: u64) {
+        self.requests += requests;
+    }
+
     fn ends_at(&mut self, now_ns: u64) -> bool {
         self.since.put_right(now_ns, self.length_ns);
         let ends = self.since.passed_ns(now_ns) >= self.length_ns;
@@ -178,6 +190,22 @@ mod tests {
         // One far back is passed over, as is one a little behind.
         assert_eq!(ends((100..105).chain([0]).chain(105..135)), [110, 120, 130]);
         assert_eq!(ends((100..105).chain([98, 97, 99]).chain(105..135)), [110, 120, 130]);
+    }
+
+    #[test]
+    fn requests_pass_together_as_one_by_one() {
+        let [mut together, mut one_by_one] = [(); 2].map(|()| Interval::new(false, 7, 0.0));
+        let mut ended = 0;
+        for step in 0..50 {
+            let quiet = together.requests_before_end().min(step % 9);
+            together.pass(quiet);
+            assert!((0..quiet).all(|_| !one_by_one.ends_with(0)));
+            let ends = one_by_one.ends_with(0);
+            assert_eq!(together.ends_with(0), ends);
+            ended += u32::from(ends);
+        }
+        assert!(ended > 10, "{ended}");
+        assert_eq!(Interval::new(true, 7, 1.0).requests_before_end(), 0);
     }
 
     #[test]

@@ -276,6 +276,28 @@ impl Sizer {
         sized
     }
 
+    /// So many requests may be noted together, by [`Sizer::pass_requests`], since nothing comes of any of them; none where that cannot be
+    /// told.
+    #[inline]
+    pub fn quiet_requests(&self) -> u64 {
+        let until_host = self.host_interval.as_ref().map_or(u64::MAX, Interval::requests_before_end);
+        let until_sizing = match (self.is_on(), self.targets.is_empty()) {
+            (false, _) => u64::MAX,
+            (true, true) => self.interval.requests_before_end(),
+            (true, false) => 0,
+        };
+        until_host.min(until_sizing)
+    }
+
+    /// Notes requests, at most as many as [`Sizer::quiet_requests`].
+    #[inline]
+    pub fn pass_requests(&mut self, requests: u64) {
+        self.host_interval.iter_mut().for_each(|interval| interval.pass(requests));
+        if self.is_on() {
+            self.interval.pass(requests);
+        }
+    }
+
     /// Makes new targets when an `interval_ended`, and takes a step towards those there are.
     #[inline(never)]
     fn size<V: Tenant>(&mut self, interval_ended: bool, vms: &mut [V]) {

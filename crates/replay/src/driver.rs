@@ -267,10 +267,22 @@ impl<T: Lookahead> Driver<T> {
         if way.is_discard {
             run.iter().for_each(|next| scheme.discard(next.access.block, tally));
         } else if self.sizer.follows_requests() {
-            run.split_inclusive(|next| next.last).for_each(|request| self.decide_request(way.vm, request));
+            self.decide_sized(way.vm, run);
         } else {
             scheme.access_batch(run.iter(), tally);
         }
+    }
+
+    /// Decides blocks where the sizer follows requests: all together if nothing comes of any of these requests.
+    fn decide_sized(&mut self, vm: u32, run: &[PrefetchedAccess]) {
+        let requests = run.iter().map(|next| u64::from(next.last)).sum();
+        if requests > self.sizer.quiet_requests() {
+            run.split_inclusive(|next| next.last).for_each(|request| self.decide_request(vm, request));
+            return;
+        }
+        let (scheme, tally) = &mut self.vms[vm as usize];
+        scheme.access_batch(run.iter(), tally);
+        self.sizer.pass_requests(requests);
     }
 
     /// Decides blocks of one request where the sizer follows requests: after any of them it may do something.

@@ -189,25 +189,15 @@ impl DistanceLog {
 
     /// As [`DistanceLog::take`], but of the curve only the last point within `most` blocks and the last of all.
     pub(crate) fn take_last(&mut self, accesses: u64, most: u32) -> LevelDemand {
-        let (mut within, mut hits, mut last, mut all) = (0, 0, 0, 0);
-        let mut add = |size_blocks: u64, count: u64| {
-            let fits = size_blocks <= u64::from(most);
-            within = if fits { size_blocks.max(within) } else { within };
-            hits += count * u64::from(fits);
-            last = size_blocks.max(last);
-            all += count;
-        };
-        if self.counts.is_empty() {
-            self.recent.drain(..).for_each(|distance| add(u64::from(distance) + 1, 1));
-        } else {
-            self.take_counts(add);
+        let mut last = Last { most: u64::from(most), ..Last::default() };
+        if !self.counts.is_empty() {
+            self.count();
+            last.add_counts(&self.counts);
+            self.carried.drain(..).for_each(|(distance, count)| last.add(u64::from(distance) + 1, count));
+            self.counts.clear();
         }
-        let points =
-            [(within, hits), (last, all)].map(|(size_blocks, hits)| CurvePoint { size_blocks, hits });
-        // Without hits within there is one point, and where all are within there is one, too.
-        let first = usize::from(hits == 0 || hits == all);
-        let points = if all == 0 { &[] } else { &points[first..] };
-        demand_of(points.to_vec(), accesses)
+        self.recent.drain(..).for_each(|distance| last.add(u64::from(distance) + 1, 1));
+        demand_of(last.points(), accesses)
     }
 
     /// Shows every size that hits more than smaller ones, in ascending order, and how often it does; what is recent counts, too.
@@ -227,6 +217,50 @@ impl DistanceLog {
         (self.recent.capacity() + self.spare.capacity()) * size_of::<u32>()
             + self.counts.capacity() * size_of::<u16>()
             + self.carried.capacity() * size_of::<(u32, u64)>()
+    }
+}
+
+/// The last point of a curve within some blocks, and the last of all.
+#[derive(Default)]
+struct Last {
+    most: u64,
+    /// The largest sizes that hit more than smaller ones, and how often they and smaller ones do.
+    within: u64,
+    hits: u64,
+    of_all: u64,
+    all_hits: u64,
+}
+
+impl Last {
+    /// A size that hits so often, more than smaller ones do.
+    #[inline(always)]
+    fn add(&mut self, size_blocks: u64, hits: u64) {
+        let fits = size_blocks <= self.most;
+        self.within = if fits { size_blocks.max(self.within) } else { self.within };
+        self.hits += hits * u64::from(fits);
+        self.of_all = size_blocks.max(self.of_all);
+        self.all_hits += hits;
+    }
+
+    /// Adds all sizes from 1 on, of which many hit no more than smaller ones.
+    fn add_counts(&mut self, counts: &[u16]) {
+        let largest = |counts: &[u16]| counts.iter().rposition(|&count| count > 0).map(|at| at as u64 + 1);
+        let sum = |counts: &[u16]| counts.iter().map(|&count| u64::from(count)).sum::<u64>();
+        let (near, far) = counts.split_at(counts.len().min(self.most as usize));
+        if let Some(size_blocks) = largest(near) {
+            self.add(size_blocks, sum(near));
+        }
+        if let Some(size_blocks) = largest(far) {
+            self.add(near.len() as u64 + size_blocks, sum(far));
+        }
+    }
+
+    fn points(self) -> Vec<CurvePoint> {
+        let points = [(self.within, self.hits), (self.of_all, self.all_hits)];
+        let points = points.map(|(size_blocks, hits)| CurvePoint { size_blocks, hits });
+        // Without hits within there is one point, and where all are within there is one, too.
+        let first = usize::from(self.hits == 0 || self.hits == self.all_hits);
+        if self.all_hits == 0 { Vec::new() } else { points[first..].to_vec() }
     }
 }
 
