@@ -289,13 +289,8 @@ const fn next_to_nothing(key: &'static str, about: &'static str, paper: f64) -> 
     claim.same(Bound::Below(0.001))
 }
 
-/// The rows that have a process: the claim, and what the model calls it.
-const SYNC_ROWS: [(&str, &str); 4] = [
-    ("req-t1-backends", "backends"),
-    ("req-t1-checkpointer", "checkpointer"),
-    ("req-t1-log-writer", "log writer"),
-    ("req-t1-jbd2", "jbd2"),
-];
+/// The processes that have a row of their own, as the model calls them.
+const SYNC_ROWS: [&str; 4] = ["backends", "checkpointer", "log writer", "jbd2"];
 const KWORKER: &str = "kworker";
 
 /// The table's rows of a run, in its order: shares of all blocks.
@@ -304,10 +299,9 @@ fn rows_of_table_1(report: &RequestsReport) -> [Option<f64>; 7] {
     let of = |counts: &dyn Fn(&ProcessWrites) -> u64| {
         ratio(Some(report.by_process.iter().map(counts).sum::<u64>() as f64), all)
     };
-    let is_row = |one: &ProcessWrites| SYNC_ROWS.iter().any(|(_, process)| *process == one.process);
-    let [backends, checkpointer, log_writer, jbd2] = SYNC_ROWS.map(|(_, process)| {
-        of(&|one: &ProcessWrites| if one.process == process { one.sync_blocks } else { 0 })
-    });
+    let is_row = |one: &ProcessWrites| SYNC_ROWS.iter().any(|process| *process == one.process);
+    let [backends, checkpointer, log_writer, jbd2] = SYNC_ROWS
+        .map(|process| of(&|one: &ProcessWrites| if one.process == process { one.sync_blocks } else { 0 }));
     [
         backends,
         checkpointer,
