@@ -1,7 +1,8 @@
 //! Tables of every single scheme beside `auto`, as Markdown. They must not compute anything but ratios.
 
-use super::markdown::{cell, name};
+use super::markdown::name;
 use super::{AutoReport, BudgetFigures, CaseFigures, SchemeFigures};
+use crate::markdown::cell;
 
 /// Every single scheme without a budget, and those that write no more with one.
 pub(super) fn every_scheme(report: &AutoReport) -> String {

@@ -4,7 +4,7 @@ use lode_policy::Decision;
 
 use super::every::every_scheme;
 use super::{AutoReport, CaseFigures};
-pub(super) use crate::markdown::cell;
+use crate::markdown::cell;
 use crate::workload::Length;
 
 /// Decisions that are shown.
