@@ -1,16 +1,14 @@
 //! What `auto` and the single schemes are run on: every profile, and every trace of a folder. It must not know schemes.
 
-use std::fs::read_dir;
 use std::path::{Path, PathBuf};
 
-use lode_replay::{InputReport, Recording, RequestStream};
+use lode_replay::Recording;
 use lode_synth::{Generator, builtins};
-use lode_trace::{Merge, MergeOptions, ReadOptions, TraceError, VmBy, open_trace};
-use lode_types::{OriginFields, TraceRequest};
 
 use super::{AutoOptions, LookedIn};
 use crate::error::PapersError;
 use crate::run::profile;
+use crate::run::readable::{Readable, ReadableTrace, first_requests};
 use crate::run::source::{Lane, Together};
 use crate::workload::Length;
 
@@ -90,38 +88,14 @@ pub(super) fn choose(options: &AutoOptions) -> Result<Chosen, PapersError> {
     Ok(chosen)
 }
 
-/// The folder's traces, the largest files first.
+/// The folder's traces.
 fn look(folder: &Path, chosen: &mut Chosen) -> Result<(), PapersError> {
-    let in_folder = |source| PapersError::Folder { path: folder.to_owned(), source };
-    let mut files = Vec::new();
-    for entry in read_dir(folder).map_err(in_folder)? {
-        let entry = entry.map_err(in_folder)?;
-        let metadata = entry.metadata().map_err(in_folder)?;
-        if metadata.is_file() {
-            files.push((std::cmp::Reverse(metadata.len()), entry.path()));
-        }
-    }
-    files.sort();
-    let count = files.len();
-    for (_, path) in files {
-        match first_requests(&path) {
-            Ok((stem, 1..)) if chosen.workloads.iter().any(|one| one.name == stem) => {
-                chosen.passed_over.push(format!("{}: another file is that trace already", path.display()));
-            }
-            Ok((stem, 1..)) => chosen.workloads.push(Workload { name: stem, origin: Origin::Trace(path) }),
-            Ok(_) => chosen.passed_over.push(format!("{}: it has no requests", path.display())),
-            Err(error) => chosen.passed_over.push(error.to_string()),
-        }
-    }
-    chosen.folder = Some(LookedIn { path: folder.to_owned(), files: count, traces: chosen.workloads.len() });
+    let Readable { files, traces, passed_over } = Readable::look(folder)?;
+    chosen.folder = Some(LookedIn { path: folder.to_owned(), files, traces: traces.len() });
+    let workload = |trace: ReadableTrace| Workload { name: trace.name, origin: Origin::Trace(trace.path) };
+    chosen.workloads.extend(traces.into_iter().map(workload));
+    chosen.passed_over = passed_over;
     Ok(())
-}
-
-/// What a trace is called, and how many requests come at once.
-fn first_requests(path: &Path) -> Result<(String, usize), TraceError> {
-    let mut reader = open_trace(path, &ReadOptions::default())?;
-    let count = reader.next_batch(&mut Vec::new())?;
-    Ok((reader.stem().to_owned(), count))
 }
 
 impl Workload {
@@ -150,13 +124,7 @@ impl Workload {
                 let lane = Lane::made(Generator::new(&part)?, part.requests);
                 Recording::of(Together::new(vec![lane])?, most_bytes, &mut |_, _| {})?
             }
-            Origin::Trace(path) => {
-                let reader = open_trace(path, &ReadOptions::default())?;
-                let options = MergeOptions { vm_by: VmBy::File, ..MergeOptions::default() };
-                let first =
-                    First { merge: Merge::new(vec![reader], options)?, left: requests.unwrap_or(u64::MAX) };
-                Recording::of(first, most_bytes, &mut |_, _| {})?
-            }
+            Origin::Trace(path) => first_requests(path, requests, most_bytes)?,
         };
         recording.ok_or_else(|| {
             PapersError::Request(format!(
@@ -165,44 +133,5 @@ impl Workload {
                 lode_types::show_size(most_bytes)
             ))
         })
-    }
-}
-
-/// The first requests of a trace.
-struct First {
-    merge: Merge,
-    left: u64,
-}
-
-impl RequestStream for First {
-    fn next_batch(&mut self, out: &mut Vec<(u32, TraceRequest)>) -> Result<usize, TraceError> {
-        if self.left == 0 {
-            out.clear();
-            return Ok(0);
-        }
-        self.merge.next_batch(out)?;
-        out.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
-        self.left -= out.len() as u64;
-        Ok(out.len())
-    }
-
-    fn vm_names(&self) -> Vec<String> {
-        RequestStream::vm_names(&self.merge)
-    }
-
-    fn vm_inputs(&self) -> Vec<usize> {
-        RequestStream::vm_inputs(&self.merge)
-    }
-
-    fn inputs(&self) -> Vec<InputReport> {
-        RequestStream::inputs(&self.merge)
-    }
-
-    fn origins(&self) -> OriginFields {
-        RequestStream::origins(&self.merge)
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        RequestStream::warnings(&self.merge)
     }
 }

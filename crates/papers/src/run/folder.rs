@@ -103,17 +103,12 @@ impl Folder {
     pub fn in_words(&self) -> Vec<String> {
         let mut words = vec![self.looked_in_words()];
         if !self.not_needed.is_empty() {
-            words.push(format!(
-                "No figure here needs these volumes; not looked at: {}",
-                names(&self.not_needed)
-            ));
+            words.push(format!("No figure here needs these volumes: {}", names(&self.not_needed)));
         }
         match self.other_files {
             0 => {}
-            1 => words.push("1 file is named after no known volume and was not looked at".to_owned()),
-            files => {
-                words.push(format!("{files} files are named after no known volume and were not looked at"))
-            }
+            1 => words.push("1 file is named after no known volume and stands for none".to_owned()),
+            files => words.push(format!("{files} files are named after no known volume and stand for none")),
         }
         words.extend(self.found.iter().map(FoundTrace::in_words));
         words
@@ -180,7 +175,7 @@ impl FoundTrace {
 }
 
 /// The volume that a file is named after: up to the first dot, whatever its case.
-fn volume_of(file: &Path) -> Option<&'static str> {
+pub(crate) fn volume_of(file: &Path) -> Option<&'static str> {
     let name = file.file_name()?.to_str()?;
     published(name.split('.').next()?).map(|one| one.volume)
 }

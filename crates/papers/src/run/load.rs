@@ -63,8 +63,19 @@ pub struct LoadedVm {
 /// A workload in memory.
 pub(super) struct Loaded {
     pub facts: LoadedWorkload,
+    pub prepared: Prepared,
+}
+
+/// Requests in memory, and what the sizes of levels and settings are measured by.
+pub(crate) struct Prepared {
+    /// The requests.
     pub recording: Recording,
-    footprint_blocks: u64,
+    /// The part of the whole workload.
+    pub factor: f64,
+    /// Different blocks that the VMs touch, all together.
+    pub touched_blocks: u64,
+    /// Blocks of the VMs' footprints, touched or not.
+    pub footprint_blocks: u64,
 }
 
 /// The profile of this name.
@@ -119,7 +130,15 @@ impl Loaded {
             profile_blocks.iter().zip(&touched).map(|(blocks, touched)| blocks.unwrap_or(*touched)).sum();
         let touched_blocks = touched.iter().sum();
         let facts = LoadedWorkload { name: workload.name, vms, factor, touched_blocks };
-        Ok(Loaded { facts, recording, footprint_blocks })
+        Ok(Loaded { facts, prepared: Prepared { recording, factor, touched_blocks, footprint_blocks } })
+    }
+}
+
+impl Prepared {
+    /// Requests of a trace, as long as they are.
+    pub(crate) fn of_trace(recording: Recording) -> Prepared {
+        let touched_blocks = recording.touched_blocks(BLOCK).iter().sum();
+        Prepared { recording, factor: 1.0, touched_blocks, footprint_blocks: touched_blocks }
     }
 
     /// Blocks of the levels.
@@ -130,9 +149,9 @@ impl Loaded {
         };
         let blocks = |size: Size| match size {
             Size::None => 0,
-            Size::OfTouched(part_of) => part(part_of, self.facts.touched_blocks),
+            Size::OfTouched(part_of) => part(part_of, self.touched_blocks),
             Size::OfFootprint(part_of) => part(part_of, self.footprint_blocks),
-            Size::Blocks(blocks) => scaled(u64::from(blocks), self.facts.factor) as u32,
+            Size::Blocks(blocks) => scaled(u64::from(blocks), self.factor) as u32,
         };
         Quota::default()
             .with(Level::Dram, blocks(space.dram))

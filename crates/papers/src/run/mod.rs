@@ -5,18 +5,21 @@ mod folder;
 mod load;
 mod processes;
 mod published;
+pub(crate) mod readable;
 mod replay;
+pub(crate) mod shelf;
 pub(crate) mod source;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use lode_plan::in_parallel;
 use lode_processes::RequestsReport;
 use lode_replay::Report;
 
 pub use arrivals::{ARRIVAL_INTERVALS, ArrivalCell, ArrivalRows, COMING, GOING};
+pub(crate) use folder::volume_of;
 pub use folder::{Folder, FoundTrace};
 pub use load::{BLOCK, LoadedVm, LoadedWorkload, Source};
 pub use processes::simulated_s;
@@ -27,7 +30,9 @@ use crate::error::PapersError;
 use crate::job::{Arrivals, Demand, Job, Processes, Replay};
 use crate::workload::{ARRIVING, Length, Workload};
 use load::Loaded;
-pub(crate) use load::profile;
+pub(crate) use load::{Prepared, profile};
+pub(crate) use replay::{run_demand, run_replay};
+use shelf::Shelf;
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -129,65 +134,6 @@ pub fn needed_profiles(jobs: &[Job]) -> BTreeSet<&'static str> {
     needed
 }
 
-/// A workload that several runs share, as long as there are any.
-#[derive(Default)]
-struct Shelf {
-    slots: Mutex<HashMap<&'static str, Slot>>,
-    facts: Mutex<HashMap<&'static str, LoadedWorkload>>,
-}
-
-struct Slot {
-    /// Runs that still need it.
-    left: usize,
-    /// Taken by whoever loads it, so that it is loaded once.
-    loaded: Arc<Mutex<Option<Arc<Loaded>>>>,
-}
-
-impl Shelf {
-    fn of(jobs: &[Job]) -> Shelf {
-        let shelf = Shelf::default();
-        let mut slots = shelf.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        for workload in jobs.iter().filter_map(Job::workload) {
-            slots.entry(workload.name).or_insert_with(|| Slot { left: 0, loaded: Arc::default() }).left += 1;
-        }
-        drop(slots);
-        shelf
-    }
-
-    /// Works with a workload, which is let go after the last one that needs it.
-    fn with<T>(
-        &self,
-        workload: &'static Workload,
-        options: &RunOptions,
-        work: impl FnOnce(&Loaded) -> Result<T, PapersError>,
-    ) -> Result<T, PapersError> {
-        let slots = || self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = slots().get(workload.name).map(|slot| slot.loaded.clone()).unwrap_or_default();
-        let mut taken = place.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = match &*taken {
-            Some(loaded) => loaded.clone(),
-            None => {
-                let RunOptions { length, traces, memory_bytes, .. } = options;
-                let loaded = Arc::new(Loaded::new(workload, *length, traces, *memory_bytes)?);
-                let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-                facts.insert(workload.name, loaded.facts.clone());
-                taken.insert(loaded).clone()
-            }
-        };
-        drop(taken);
-        let result = work(&loaded);
-        drop(loaded);
-        let mut slots = slots();
-        if let Some(slot) = slots.get_mut(workload.name) {
-            slot.left -= 1;
-            if slot.left == 0 {
-                slots.remove(workload.name);
-            }
-        }
-        result
-    }
-}
-
 /// Runs these jobs, each once. `progress` hears how many are done of how many, from all threads.
 ///
 /// # Errors
@@ -210,17 +156,25 @@ pub fn run(
         let place = job.workload().and_then(|w| order.iter().position(|name| *name == w.name));
         place.map_or(0, |at| at + 1)
     });
-    let shelf = Shelf::of(&jobs);
+    let shelf = Shelf::of(jobs.iter().filter_map(|job| Some(job.workload()?.name)));
+    let facts = Mutex::new(HashMap::new());
+    let load = |workload: &'static Workload| {
+        let RunOptions { length, traces, memory_bytes, .. } = options;
+        let loaded = Loaded::new(workload, *length, traces, *memory_bytes)?;
+        let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
+        facts.insert(workload.name, loaded.facts);
+        Ok(loaded.prepared)
+    };
     let done = Mutex::new(0);
     let of = jobs.len();
     progress(0, of);
     let outcomes = in_parallel(&jobs, options.threads, |job| {
         let outcome = match job {
-            Job::Replay(job) => shelf
-                .with(job.workload, options, |loaded| replay::run_replay(job, loaded))
+            Job::Replay(Replay { workload, scheme, space, host }) => shelf
+                .with(&workload.name, || load(workload), |prepared| run_replay(scheme, space, host, prepared))
                 .map(|report| Outcome::Replay(Box::new(report))),
-            Job::Demand(job) => shelf
-                .with(job.workload, options, |loaded| replay::run_demand(job, loaded))
+            Job::Demand(Demand { workload, interval, carry }) => shelf
+                .with(&workload.name, || load(workload), |prepared| run_demand(*interval, *carry, prepared))
                 .map(Outcome::Demand),
             Job::Arrivals(job) => {
                 arrivals::run_arrivals(job, options.length, &options.traces).map(Outcome::Arrivals)
@@ -233,7 +187,7 @@ pub fn run(
         progress(*done, of);
         outcome
     })?;
-    let loaded = shelf.facts.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let loaded = facts.into_inner().unwrap_or_else(PoisonError::into_inner);
     Ok(Results {
         length: options.length,
         outcomes: jobs.into_iter().zip(outcomes).collect(),

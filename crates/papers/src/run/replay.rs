@@ -4,11 +4,12 @@ use lode_hardware::Host;
 use lode_policy::{SchemeInfo, Settings};
 use lode_replay::{Options, Report, replay};
 use lode_reuse::{Distances, Metric};
+use lode_trace::vm_block;
 use lode_types::{Direction, RequestOp, blocks_of};
 
-use super::load::{BLOCK, Loaded, scaled};
+use super::load::{BLOCK, Prepared, scaled};
 use crate::error::PapersError;
-use crate::job::{Demand, Replay, Scheme, Setting};
+use crate::job::{LevelSizes, Scheme, Setting};
 
 /// The settings of a scheme for a workload that is shorter by this factor.
 pub(super) fn settings(scheme: &Scheme, factor: f64) -> Result<Settings, PapersError> {
@@ -22,16 +23,22 @@ pub(super) fn settings(scheme: &Scheme, factor: f64) -> Result<Settings, PapersE
     Ok(settings)
 }
 
-/// Replays a workload.
-pub(super) fn run_replay(job: &Replay, loaded: &Loaded) -> Result<Report, PapersError> {
+/// Replays requests through a scheme with levels of these sizes, on the devices of this name.
+pub(crate) fn run_replay(
+    scheme: &Scheme,
+    space: &LevelSizes,
+    host: &str,
+    prepared: &Prepared,
+) -> Result<Report, PapersError> {
     let options = Options {
-        settings: settings(&job.scheme, loaded.facts.factor)?,
-        physical: loaded.quota(&job.space),
+        settings: settings(scheme, prepared.factor)?,
+        physical: prepared.quota(space),
         block_size: BLOCK,
-        host: Host::find(job.host)?,
+        host: Host::find(host)?,
         shares: None,
     };
-    Ok(replay(loaded.recording.play(), &options, Some(loaded.facts.vms.len()), &mut |_, _| {})?)
+    let vms = prepared.recording.vm_names().len();
+    Ok(replay(prepared.recording.play(), &options, Some(vms), &mut |_, _| {})?)
 }
 
 /// What is asked of caches by ECI-Cache, and by ETICA for a read-only, a write-only and a write-back cache.
@@ -62,24 +69,29 @@ impl Follower {
 }
 
 /// For each VM, what its intervals ask for. An interval that the requests end within counts as the others.
-pub(super) fn run_demand(job: &Demand, loaded: &Loaded) -> Result<Vec<Demands>, PapersError> {
-    let vms = loaded.facts.vms.len();
-    let interval = scaled(job.interval, loaded.facts.factor);
+pub(crate) fn run_demand(
+    interval: u64,
+    carry: bool,
+    prepared: &Prepared,
+) -> Result<Vec<Demands>, PapersError> {
+    let vms = prepared.recording.vm_names().len();
+    let interval = scaled(interval, prepared.factor);
     let mut followers: Vec<_> = (0..vms).map(|_| DEMAND_METRICS.map(Follower::new)).collect();
     let (mut demands, mut requests) = (vec![Demands::new(); vms], vec![0; vms]);
     let mut end = |vm: usize, followers: &mut [Follower; DEMAND_METRICS.len()]| {
-        demands[vm].push(followers.each_mut().map(|follower| follower.end(job.carry)));
+        demands[vm].push(followers.each_mut().map(|follower| follower.end(carry)));
     };
-    for (vm, request) in loaded.recording.requests_by_time() {
+    for (vm, request) in prepared.recording.requests_by_time() {
         let vm = *vm as usize;
         let op = match request.op {
             RequestOp::Read => Direction::Read,
             RequestOp::Write => Direction::Write,
             RequestOp::Trim | RequestOp::Flush => continue,
         };
-        for part in blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()) {
+        let parts = blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into());
+        for block in parts.filter_map(|part| vm_block(request.volume, part.block)) {
             for follower in &mut followers[vm] {
-                let reuse = follower.distances.access(op, part.block)?;
+                let reuse = follower.distances.access(op, block)?;
                 let useful = reuse.filter(|reuse| reuse.useful);
                 let needed = useful.map_or(0, |reuse| u64::from(reuse.distance) + 1);
                 follower.needed = follower.needed.max(needed);

@@ -67,7 +67,7 @@ fn traces_are_taken_for_what_they_are() {
     assert!(matches!(of("stg_1.csv"), Verdict::Unusable { .. }));
     let words = found.in_words().join("\n");
     assert!(words.contains("6 found, 1 used") && words.contains("is not ts_0 but web_3"), "{words}");
-    assert!(words.contains("No figure here needs these volumes; not looked at: proj_1.csv"), "{words}");
+    assert!(words.contains("No figure here needs these volumes: proj_1.csv"), "{words}");
     assert!(words.contains("1 file is named after no known volume"), "{words}");
     assert!(words.contains("usr_0.csv is not all of usr_0: 1000 requests"), "{words}");
     assert_eq!(found.by_profile().keys().copied().collect::<Vec<_>>(), ["web_3"]);
