@@ -61,6 +61,8 @@ pub struct Finding {
     pub measured: Vec<Measured>,
     /// What is drawn, and shown as tables.
     pub charts: Vec<Chart>,
+    /// The question that the notes answer, where they answer one.
+    pub question: Option<&'static str>,
     /// What a reader should know of these numbers.
     pub notes: Vec<String>,
 }
@@ -126,6 +128,14 @@ pub(crate) fn mean(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64>
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
+/// The middle one of those that are there, or the mean of the two in the middle; none without any.
+pub(crate) fn median(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().flatten().collect();
+    values.sort_by(f64::total_cmp);
+    let (below, above) = (values.len().checked_sub(1)? / 2, values.len() / 2);
+    Some((values[below] + values[above]) / 2.0)
+}
+
 /// The largest of those that are there.
 pub(crate) fn most(values: impl IntoIterator<Item = Option<f64>>) -> Option<f64> {
     values.into_iter().flatten().reduce(f64::max)
@@ -169,6 +179,8 @@ mod tests {
         assert_eq!(more(Some(5.0), Some(4.0)), Some(0.25));
         assert_eq!((less(None, Some(1.0)), ratio(Some(1.0), Some(0.0))), (None, None));
         assert_eq!((mean([Some(1.0), None, Some(3.0)]), mean([None])), (Some(2.0), None));
+        assert_eq!((median([Some(9.0), None, Some(1.0), Some(2.0)]), median([None])), (Some(2.0), None));
+        assert_eq!(median([Some(9.0), Some(1.0), Some(2.0), Some(4.0)]), Some(3.0));
         assert_eq!((most([Some(1.0), Some(3.0)]), least([None, Some(2.0)])), (Some(3.0), Some(2.0)));
     }
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod at_hand;
 pub mod auto;
 mod chart;
 mod claim;
@@ -27,6 +28,7 @@ pub mod run;
 mod tica;
 pub mod workload;
 
+pub use at_hand::{AtHand, AtHandRun, AtHandTraces, run_at_hand};
 pub use chart::{BarPart, Bars, Chart, Curve, Lines, Scale};
 pub use claim::{Bound, Claim, Reported, Shown};
 pub use error::PapersError;
@@ -46,4 +48,9 @@ pub fn experiments() -> impl Iterator<Item = &'static Experiment> {
         request_oriented::EXPERIMENTS,
     ];
     of_papers.into_iter().flatten()
+}
+
+/// What of the papers can be asked of traces at hand, paper by paper.
+pub fn at_hand() -> impl Iterator<Item = &'static AtHand> {
+    [&etica::AT_HAND, &eci_cache::AT_HAND, &tica::AT_HAND, &rpac::AT_HAND].into_iter()
 }

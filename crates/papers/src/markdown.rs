@@ -1,5 +1,7 @@
 //! A report as Markdown, for `docs/experiments.md`. It must not compute anything.
 
+mod at_hand;
+
 use crate::chart::Chart;
 use crate::claim::Shown;
 use crate::paper::Paper;
@@ -28,15 +30,19 @@ pub fn is_near(one: f64, other: f64, shown: Shown) -> bool {
 /// The report as Markdown. `shorter` is the same in a tenth of the length, which a test repeats, and `command` what makes the
 /// page again.
 pub fn markdown(report: &PaperReport, shorter: Option<&PaperReport>, command: &str) -> String {
-    let mut out = format!(
-        "# The papers' experiments\n\nWith this page you can see how near Lodestore comes to the papers that it follows, and \
-         where it parts. It is generated; do not edit it:\n\n```\n{command}\n```\n\n"
-    );
-    out.push_str(INTRODUCTION);
+    let (title, purpose, introduction) = match report.experiments.iter().all(is_other) {
+        true => at_hand::HEAD,
+        false => HEAD,
+    };
+    let mut out =
+        format!("# {title}\n\n{purpose} It is generated; do not edit it:\n\n```\n{command}\n```\n\n");
+    out.push_str(introduction);
     if shorter.is_some() {
         out.push_str(&held());
     }
     out.push_str(&summary(report));
+    out.push_str(&at_hand::summary(report));
+    out.push_str(&report.at_hand.as_ref().map(at_hand::traces).unwrap_or_default());
     if let Some(folder) = &report.traces {
         out.push_str("## Traces\n\n");
         folder.in_words().iter().for_each(|sentence| out.push_str(&format!("- {}.\n", cell(sentence))));
@@ -58,10 +64,23 @@ pub fn markdown(report: &PaperReport, shorter: Option<&PaperReport>, command: &s
     out
 }
 
+/// Title, purpose and introduction of the page.
+const HEAD: (&str, &str, &str) = (
+    "The papers' experiments",
+    "With this page you can see how near Lodestore comes to the papers that it follows, and where it parts.",
+    INTRODUCTION,
+);
+
+/// Whether it is of other workloads than the paper's.
+fn is_other(experiment: &ExperimentReport) -> bool {
+    experiment.sources == Sources::OtherTraces
+}
+
 const INTRODUCTION: &str = "\
 `lode paper NAME` repeats the experiments of one paper, `--figure N` one figure of it; `--html` draws them, `--json` is for \
 programs ([reports](reports.md#lode-paper---json)), `--full` runs the whole workloads, and `--traces DIR` takes your own copies \
-of the original traces.
+of the original traces. What the papers claim of any workload, `--figure real` asks of all other traces in that folder; \
+[experiments-traces](experiments-traces.md) has it for public ones.
 
 **How to read the tables.** *paper* is what the paper says, with the place; of figures the text alone was at hand. \
 *measured* is what comes out here. *same direction* says whether the sign agrees, not whether the number does. *goal* is what \
@@ -122,16 +141,16 @@ fn fnv(text: &str) -> u64 {
 }
 
 fn summary(report: &PaperReport) -> String {
+    let own: Vec<&ExperimentReport> = report.experiments.iter().filter(|one| !is_other(one)).collect();
+    if own.is_empty() {
+        return String::new();
+    }
     let mut out = String::from(
         "## In short\n\n| paper | statements | measured | same direction | goals met |\n|---|--:|--:|--:|--:|\n",
     );
     for paper in Paper::ALL {
-        let claims: Vec<&ClaimReport> = report
-            .experiments
-            .iter()
-            .filter(|one| one.paper == paper)
-            .flat_map(|experiment| &experiment.claims)
-            .collect();
+        let claims: Vec<&ClaimReport> =
+            own.iter().filter(|one| one.paper == paper).flat_map(|experiment| &experiment.claims).collect();
         if claims.is_empty() {
             continue;
         }
@@ -149,8 +168,7 @@ fn summary(report: &PaperReport) -> String {
         ));
     }
     out.push('\n');
-    let missed: Vec<String> = report
-        .experiments
+    let missed: Vec<String> = own
         .iter()
         .flat_map(|experiment| experiment.claims.iter().map(move |claim| (experiment, claim)))
         .filter(|(_, claim)| claim.goal_met == Some(false))
@@ -186,6 +204,7 @@ fn section(experiment: &ExperimentReport) -> String {
     out.push_str("\n\n");
     out.push_str(&claims(experiment));
     if !experiment.notes.is_empty() {
+        experiment.question.iter().for_each(|question| out.push_str(&format!("#### {question}\n\n")));
         experiment.notes.iter().for_each(|note| out.push_str(&format!("- {note}.\n")));
         out.push('\n');
     }
@@ -209,16 +228,11 @@ fn claims(experiment: &ExperimentReport) -> String {
         ];
         out.push_str(&line(&row));
         for reading in &claim.otherwise {
-            let verdict = match reading.same_direction {
-                Some(true) => "yes",
-                Some(false) => "no",
-                None => "-",
-            };
             let row = [
                 format!("\u{2003}{}", reading.reading),
                 String::new(),
                 claim.shown.text(reading.measured),
-                verdict.to_owned(),
+                reading.verdict().to_owned(),
                 String::new(),
             ];
             out.push_str(&line(&row));

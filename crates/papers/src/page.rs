@@ -15,19 +15,13 @@ use crate::report::{ExperimentReport, PaperReport, Sources};
 /// # Errors
 /// [`PapersError::Draw`] for more than a page can show.
 pub fn page(report: &PaperReport, made: &Made) -> Result<String, PapersError> {
-    let claims = || report.experiments.iter().flat_map(|experiment| &experiment.claims);
-    let measured = claims().filter(|claim| claim.measured.is_some()).count();
-    let same = claims().filter(|claim| claim.same_direction == Some(true)).count();
     let synthetic = match report.experiments.iter().any(|one| one.sources == Sources::Synthetic) {
         true => "synthetic where no trace is named; ",
         false => "",
     };
     let page = Page {
         title: "The papers' experiments".to_owned(),
-        lead: vec![
-            format!("{same} of {measured} measured statements point the same way as in the papers."),
-            made.line(),
-        ],
+        lead: report.in_short().into_iter().chain([made.line()]).collect(),
         subtitle: format!("{synthetic}requests timed alone on a model of the devices, blocks of 4 KiB"),
         sections: report.experiments.iter().map(section).collect(),
         footer: PROGRAM.to_owned(),
@@ -46,6 +40,7 @@ fn section(experiment: &ExperimentReport) -> Section {
         items.push(Item::Table(claims(experiment)));
     }
     if !experiment.notes.is_empty() {
+        items.extend(experiment.question.map(|question| Item::Text(question.to_owned())));
         let notes = experiment.notes.iter().map(|note| format!("{note}.")).collect();
         items.push(Item::Sentences(States::fixed(notes)));
     }
@@ -80,7 +75,8 @@ fn claims(experiment: &ExperimentReport) -> Table {
         ]);
         rows.extend(claim.otherwise.iter().map(|reading| {
             let measured = claim.shown.text(reading.measured);
-            [format!("– {}", reading.reading), String::new(), measured, String::new(), String::new()]
+            let verdict = reading.verdict().to_owned();
+            [format!("– {}", reading.reading), String::new(), measured, verdict, String::new()]
         }));
     }
     let titles = ["what", "paper", "measured", "same direction", "goal"];

@@ -5,10 +5,11 @@ use std::path::Path;
 use lode_plan::PROGRAM;
 use serde::Serialize;
 
+use crate::at_hand::{AtHandRun, AtHandTraces};
 use crate::chart::Chart;
 use crate::claim::{Claim, Shown};
 use crate::error::PapersError;
-use crate::experiment::{Experiment, Measured};
+use crate::experiment::{Experiment, Finding, Measured};
 use crate::job::Job;
 use crate::paper::Paper;
 use crate::run::{Folder, LoadedWorkload, Results, RunOptions, Source, needed_profiles, run};
@@ -25,6 +26,8 @@ pub struct PaperReport {
     pub traces: Option<Folder>,
     /// Workloads as they were run.
     pub workloads: Vec<LoadedWorkload>,
+    /// What was found of traces of other workloads than the papers'; none where they were not asked for.
+    pub at_hand: Option<AtHandTraces>,
     /// Each experiment, paper by paper.
     pub experiments: Vec<ExperimentReport>,
 }
@@ -48,6 +51,8 @@ pub struct ExperimentReport {
     pub sources: Sources,
     /// What the paper says, and what was measured.
     pub claims: Vec<ClaimReport>,
+    /// The question that the notes answer, where they answer one.
+    pub question: Option<&'static str>,
     /// What a reader should know of the numbers.
     pub notes: Vec<String>,
     /// The figure.
@@ -66,6 +71,8 @@ pub enum Sources {
     Traces,
     /// Nothing is replayed: an example of the paper, or a calculation.
     Example,
+    /// Traces of other workloads than the paper's.
+    OtherTraces,
 }
 
 /// One statement of the paper.
@@ -109,7 +116,70 @@ pub struct ReadingReport {
     pub same_direction: Option<bool>,
 }
 
+impl PaperReport {
+    /// With what came of traces at hand, each table behind the others of its paper.
+    #[must_use]
+    pub fn with_at_hand(mut self, run: AtHandRun) -> PaperReport {
+        self.experiments.extend(run.experiments);
+        self.experiments.sort_by_key(|one| Paper::ALL.iter().position(|paper| *paper == one.paper));
+        self.at_hand = Some(run.traces);
+        self
+    }
+
+    /// How many statements point the same way, in sentences: of the papers' workloads, and of others.
+    pub fn in_short(&self) -> Vec<String> {
+        let of = |other: bool| {
+            let experiments =
+                self.experiments.iter().filter(move |one| (one.sources == Sources::OtherTraces) == other);
+            experiments.flat_map(|experiment| &experiment.claims).filter(|claim| claim.measured.is_some())
+        };
+        let same = |other| of(other).filter(|claim| claim.same_direction == Some(true)).count();
+        let mut sentences = Vec::new();
+        if of(false).count() > 0 {
+            sentences.push(format!(
+                "{} of {} measured statements point the same way as in the papers.",
+                same(false),
+                of(false).count()
+            ));
+        }
+        if of(true).count() > 0 {
+            sentences.push(format!(
+                "On traces at hand, which are other workloads, {} of {} do.",
+                same(true),
+                of(true).count()
+            ));
+        }
+        sentences
+    }
+}
+
+impl ReadingReport {
+    /// The verdict in a word.
+    pub fn verdict(&self) -> &'static str {
+        verdict(self.same_direction)
+    }
+}
+
+/// The verdict in a word.
+fn verdict(same_direction: Option<bool>) -> &'static str {
+    match same_direction {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "-",
+    }
+}
+
 impl ClaimReport {
+    /// Every claim with its number; those that nothing is said of without one.
+    pub(crate) fn all(claims: &[Claim], finding: &Finding) -> Vec<ClaimReport> {
+        let of = |claim: &Claim| {
+            let missing = Measured { key: claim.key, value: None, otherwise: Vec::new() };
+            let measured = finding.measured.iter().find(|one| one.key == claim.key).unwrap_or(&missing);
+            ClaimReport::new(claim, measured)
+        };
+        claims.iter().map(of).collect()
+    }
+
     fn new(claim: &Claim, measured: &Measured) -> ClaimReport {
         let Claim { key, about, shown, reported, source, same, goal, missed } = *claim;
         let value = measured.value.filter(|value| value.is_finite());
@@ -137,11 +207,7 @@ impl ClaimReport {
 
     /// The verdict in a word.
     pub fn verdict(&self) -> &'static str {
-        match self.same_direction {
-            Some(true) => "yes",
-            Some(false) => "no",
-            None => "-",
-        }
+        verdict(self.same_direction)
     }
 
     /// The goal and whether it was met, in a few words; empty without a goal.
@@ -159,12 +225,7 @@ impl ExperimentReport {
     fn new(experiment: &Experiment, results: &Results) -> ExperimentReport {
         let jobs = (experiment.jobs)();
         let finding = (experiment.measure)(results);
-        let claims = experiment.claims.iter().map(|claim| {
-            let missing = Measured { key: claim.key, value: None, otherwise: Vec::new() };
-            let measured = finding.measured.iter().find(|one| one.key == claim.key).unwrap_or(&missing);
-            ClaimReport::new(claim, measured)
-        });
-        let claims = claims.collect();
+        let claims = ClaimReport::all(experiment.claims, &finding);
         let (sources, mut conditions) = sources(&jobs, results);
         conditions.extend(experiment.here.iter().map(|&text| text.to_owned()));
         ExperimentReport {
@@ -176,6 +237,7 @@ impl ExperimentReport {
             conditions,
             sources,
             claims,
+            question: finding.question,
             notes: finding.notes,
             charts: finding.charts,
         }
@@ -233,7 +295,7 @@ fn workload_words(loaded: &[&LoadedWorkload], sources: Sources) -> Vec<String> {
     let from = match sources {
         Sources::Synthetic => "Synthetic: all requests are made from profiles",
         Sources::Mixed => "Partly synthetic: traces of some volumes, profiles for the others",
-        Sources::Traces | Sources::Example => "Traces of the original volumes",
+        Sources::Traces | Sources::Example | Sources::OtherTraces => "Traces of the original volumes",
     };
     let requests = |workload: &LoadedWorkload| workload.vms.iter().map(|vm| vm.requests).sum::<u64>();
     let factors: Vec<f64> = loaded.iter().map(|workload| workload.factor).collect();
@@ -296,6 +358,7 @@ pub fn run_experiments(
         length: options.length,
         traces: folder,
         workloads: loaded,
+        at_hand: None,
         experiments,
     })
 }

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use clap::{Args, ValueEnum};
+use lode_papers::at_hand::REAL;
 use lode_papers::auto::{AutoOptions, AutoReport, BudgetFigures, auto_markdown, auto_page, run_auto};
 use lode_papers::run::RunOptions;
 use lode_papers::workload::Length;
 use lode_papers::{
-    Chart, ClaimReport, Experiment, ExperimentReport, Paper, PaperReport, PapersError, experiments, markdown,
-    page, run_experiments,
+    AtHand, AtHandRun, Chart, ClaimReport, Experiment, ExperimentReport, Paper, PaperReport, PapersError,
+    at_hand, experiments, markdown, page, run_at_hand, run_experiments,
 };
 
 use crate::amounts::parse_size;
@@ -26,28 +27,31 @@ const MEMORY: &str = "4GiB";
 /// Repeat the experiments of a paper, and compare with what it reports
 ///
 /// Runs the paper's figures and tables on profiles of its workloads, which are synthetic, or on your own copies of the
-/// original traces, and shows what the paper says beside what was measured. A few minutes for everything; --full runs
-/// the whole workloads.
+/// original traces, and shows what the paper says beside what was measured. What a paper claims of any workload is also asked
+/// of the other traces in the folder. A few minutes for everything; --full runs the whole workloads.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   lode paper etica --figure 12
   lode paper tica --html tica.html
   lode paper etica --traces msr-cambridge/ --json=etica.json
+  lode paper etica --figure real --traces traces/
   lode paper all --markdown docs/experiments.md
+  lode paper all --figure real --traces traces/ --markdown docs/experiments-traces.md
   lode paper auto --traces traces/ --full --markdown docs/auto.md
 
-docs/experiments.md has the results, and docs/traces.md says where public traces come from.")]
+docs/experiments.md and docs/experiments-traces.md have the results, and docs/traces.md says where public traces come from.")]
 pub struct PaperCommand {
     /// The paper.
     paper: Which,
 
-    /// Only this figure (12) or table (T2).
+    /// Only this figure (12) or table (T2); real: what the paper claims, on the other traces of the folder alone.
     #[arg(long, value_name = "N")]
     figure: Option<String>,
 
     /// A folder with copies of the original traces, named after their volumes (hm_1.csv.gz) or workloads (fiu-mail.blkparse.gz, tpcc.csv.gz); what
-    /// is missing is made from profiles. With auto: a folder with any traces.
+    /// is missing is made from profiles. Traces of any other name and format are what --figure real is about. With auto: a folder with
+    /// any traces.
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
@@ -116,7 +120,7 @@ impl PaperCommand {
         if self.only.is_some() && self.paper != Which::Auto {
             return Err(CliError::Usage("--only goes with 'auto'; papers have --figure".to_owned()));
         }
-        let chosen = self.chosen()?;
+        let (chosen, at_hand) = self.chosen()?;
         let outputs: Vec<(&str, &Path)> = self.outputs().collect();
         let to_standard_output = outputs.iter().filter(|(_, path)| is_standard_output(path)).count();
         if to_standard_output > 1 {
@@ -128,11 +132,14 @@ impl PaperCommand {
         if self.paper == Which::Auto {
             return self.run_auto(to_standard_output == 0);
         }
-        let report = self.report(&chosen, self.length())?;
+        let mut report = self.report(&chosen, self.length())?;
+        if let Some(folder) = self.traces.as_deref().filter(|_| !at_hand.is_empty()) {
+            report = report.with_at_hand(self.run_at_hand(&at_hand, folder)?);
+        }
         // A page of a full run, or of traces, is no page that a test repeats.
         let is_repeated = self.markdown.is_some() && !self.full && self.traces.is_none();
         let shorter = is_repeated.then(|| self.report(&chosen, Length::Tiny)).transpose()?;
-        let text = || text_of(&report);
+        let text = || format!("{}{}", text_of(&report), self.more());
         let shown = if to_standard_output == 0 { output::write(&text()) } else { Ok(()) };
         let page = || match &self.html {
             Some(path) => write_result(path, &page(&report, &made())?),
@@ -167,28 +174,77 @@ impl PaperCommand {
         crate::amounts::command_line(&words)
     }
 
-    fn chosen(&self) -> Result<Vec<&'static Experiment>, CliError> {
+    /// The experiments that were asked for, and the tables on traces at hand.
+    fn chosen(&self) -> Result<(Vec<&'static Experiment>, Vec<&'static AtHand>), CliError> {
         let paper = self.paper.paper();
-        let of_paper: Vec<_> =
-            experiments().filter(|experiment| paper.is_none_or(|paper| experiment.paper == paper)).collect();
-        let Some(figure) = &self.figure else { return Ok(of_paper) };
+        let is_chosen = |of: Paper| paper.is_none_or(|paper| of == paper);
+        let of_paper: Vec<_> = experiments().filter(|experiment| is_chosen(experiment.paper)).collect();
+        let real: Vec<_> = at_hand().filter(|one| is_chosen(one.paper)).collect();
+        let Some(figure) = &self.figure else { return Ok((of_paper, real)) };
         if self.paper == Which::Auto {
             return Err(CliError::Usage("auto has no figures; name workloads with --only".to_owned()));
         }
+        if figure.trim().eq_ignore_ascii_case(REAL) && !real.is_empty() {
+            if self.traces.is_none() {
+                return Err(CliError::Usage(format!(
+                    "--figure {REAL} is what comes out on traces at hand; name their folder with --traces DIR"
+                )));
+            }
+            return Ok((Vec::new(), real));
+        }
         if paper.is_none() {
-            return Err(CliError::Usage(
-                "--figure goes with one paper; name it in place of 'all'".to_owned(),
-            ));
+            return Err(CliError::Usage(format!(
+                "--figure goes with one paper; name it in place of 'all' (but for {REAL}, which all but one have)"
+            )));
         }
         let called: Vec<_> = of_paper.iter().copied().filter(|one| one.is_called(figure)).collect();
         if called.is_empty() {
-            let known: Vec<_> = of_paper.iter().map(|experiment| experiment.figure).collect();
+            let known = of_paper.iter().map(|experiment| experiment.figure);
+            let known: Vec<_> = known.chain(real.iter().map(|_| REAL)).collect();
             return Err(CliError::Usage(format!(
                 "There is no figure '{figure}'; of this paper there are {}",
                 known.join(", ")
             )));
         }
-        Ok(called)
+        Ok((called, Vec::new()))
+    }
+
+    /// How to get what is not there: the tables on traces at hand, where no folder was named.
+    fn more(&self) -> String {
+        let paper = self.paper.paper();
+        let has_table = at_hand().any(|one| paper.is_none_or(|paper| one.paper == paper));
+        if self.traces.is_some() || !has_table {
+            return String::new();
+        }
+        let word = paper.map_or("all", Paper::name);
+        format!(
+            "What is claimed, on real traces of your own: lode paper {word} --figure {REAL} --traces DIR\n"
+        )
+    }
+
+    /// Asks the papers of the other traces of the folder, and says what was passed over.
+    fn run_at_hand(&self, chosen: &[&AtHand], folder: &Path) -> Result<AtHandRun, CliError> {
+        let counter: Mutex<Option<(&'static str, Counter)>> = Mutex::new(None);
+        let progress = |what: &'static str, done: usize, of: usize| {
+            let mut counter = counter.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            if counter.as_ref().is_none_or(|(counted, _)| *counted != what) {
+                let name = if what == "runs" { "Running" } else { "Reading" };
+                *counter = Some((what, Counter::new(name, what, of as u64)));
+            }
+            counter.iter().for_each(|(_, counter)| counter.update(done as u64));
+        };
+        let run = run_at_hand(chosen, folder, &self.options(self.length()), &progress)?;
+        drop(counter);
+        note(&run.traces.in_words());
+        run.traces.passed_over.iter().for_each(|line| note(line));
+        if run.experiments.is_empty() && self.figure.is_some() {
+            return Err(CliError::Usage(format!(
+                "There is no trace in {} that is named after none of the paper's workloads; put some there, in any of the formats of \
+                 lode trace info",
+                folder.display()
+            )));
+        }
+        Ok(run)
     }
 
     fn length(&self) -> Length {
@@ -234,20 +290,20 @@ impl PaperCommand {
         shown.and(page()).and(words()).and(json)
     }
 
+    fn options(&self, length: Length) -> RunOptions {
+        RunOptions { length, traces: Default::default(), threads: self.threads(), memory_bytes: self.memory }
+    }
+
     fn report(&self, chosen: &[&Experiment], length: Length) -> Result<PaperReport, CliError> {
-        let options = RunOptions {
-            length,
-            traces: Default::default(),
-            threads: self.threads(),
-            memory_bytes: self.memory,
-        };
         let looking = |file: &Path| note(&format!("reading {}", file.display()));
         let counter: Mutex<Option<Counter>> = Mutex::new(None);
         let progress = |done: usize, of: usize| {
             let mut counter = counter.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             counter.get_or_insert_with(|| Counter::new("Running", "runs", of as u64)).update(done as u64);
         };
-        let report = run_experiments(chosen, self.traces.as_deref(), options, &looking, &progress)?;
+        // Without a figure there is no volume to look for.
+        let traces = self.traces.as_deref().filter(|_| !chosen.is_empty());
+        let report = run_experiments(chosen, traces, self.options(length), &looking, &progress)?;
         if let Some(folder) = &report.traces {
             folder.in_words().iter().for_each(|sentence| note(sentence));
         }
@@ -295,23 +351,17 @@ fn auto_text(report: &AutoReport) -> String {
 }
 
 fn text_of(report: &PaperReport) -> String {
-    let mut out = heading("The papers' experiments", in_short(report));
+    let mut out =
+        heading("The papers' experiments", Some(report.in_short().join(" ")).filter(|text| !text.is_empty()));
     for experiment in &report.experiments {
         out.push_str(&section(experiment));
     }
     out
 }
 
-fn in_short(report: &PaperReport) -> Option<String> {
-    let claims = || report.experiments.iter().flat_map(|experiment| &experiment.claims);
-    let measured = claims().filter(|claim| claim.measured.is_some()).count();
-    let same = claims().filter(|claim| claim.same_direction == Some(true)).count();
-    (measured > 0)
-        .then(|| format!("{same} of {measured} measured statements point the same way as in the papers."))
-}
-
 fn section(experiment: &ExperimentReport) -> String {
-    let ExperimentReport { paper, name, title, ran, conditions, claims, notes, charts, .. } = experiment;
+    let ExperimentReport { paper, name, title, ran, conditions, claims, question, notes, charts, .. } =
+        experiment;
     let mut out = format!("{}, {name}: {title}\n\nPaper: {ran}.\n", paper.title());
     for (at, condition) in conditions.iter().enumerate() {
         let label = if at == 0 { "Here:  " } else { "       " };
@@ -325,6 +375,7 @@ fn section(experiment: &ExperimentReport) -> String {
         }
         out.push_str(&format!("\n{table}\n"));
     }
+    question.iter().for_each(|text| out.push_str(&format!("\n{text}\n")));
     notes.iter().for_each(|text| out.push_str(&format!("\n{text}.\n")));
     charts.iter().for_each(|chart| out.push_str(&chart_text(chart)));
     out.push('\n');
@@ -342,7 +393,8 @@ fn rows(claim: &ClaimReport) -> Vec<[String; 5]> {
     ];
     let others = claim.otherwise.iter().map(|reading| {
         let measured = claim.shown.text(reading.measured);
-        [format!("  - {}", reading.reading), String::new(), measured, String::new(), String::new()]
+        let verdict = reading.verdict().to_owned();
+        [format!("  - {}", reading.reading), String::new(), measured, verdict, String::new()]
     });
     std::iter::once(own).chain(others).collect()
 }

@@ -1,6 +1,7 @@
 //! ETICA's experiments: sections 3, 4 and 5.
 
 mod arrivals;
+mod at_hand;
 mod examples;
 mod host;
 mod intervals;
@@ -9,6 +10,9 @@ mod property;
 mod readings;
 mod sizes;
 mod sweeps;
+mod why;
+
+pub use at_hand::AT_HAND;
 
 use crate::experiment::Experiment;
 use crate::job::{LevelSizes, Replay, Scheme, Size};

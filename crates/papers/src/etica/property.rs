@@ -59,7 +59,7 @@ fn measure(results: &Results) -> Finding {
 }
 
 /// Block writes that go to the backing disk at once, of all block accesses.
-fn writes_to_disk(report: &Report, vm: usize) -> Option<f64> {
+pub(super) fn writes_to_disk(report: &Report, vm: usize) -> Option<f64> {
     let counters = &report.vms[vm].counts.counters;
     let at_once = counters.backing_writes - counters.write_backs;
     ratio(Some(at_once as f64), Some(counters.block_accesses as f64))
@@ -67,17 +67,37 @@ fn writes_to_disk(report: &Report, vm: usize) -> Option<f64> {
 
 /// The time of a VM's block accesses, each as long as that of a block away from the disk's head.
 fn time_us(report: &Report, vm: usize) -> f64 {
-    let counters = &report.vms[vm].counts.counters;
-    let ModelReport { dram_us, ssd_read_us, ssd_write_us, disk_random_us, disk_random_write_us, .. } =
-        report.model;
-    let parts = [
-        (counters.read_hits.dram, dram_us),
-        (counters.read_hits.ssd, ssd_read_us),
-        (counters.read_misses, disk_random_us),
-        (counters.ssd_writes.write, ssd_write_us),
-        (counters.backing_writes - counters.write_backs, disk_random_write_us),
-    ];
-    parts.iter().map(|&(blocks, us)| blocks as f64 * us).sum()
+    Times::of(report, vm).total_us()
+}
+
+/// What that time goes to.
+pub(super) struct Times {
+    /// Writes to the disk.
+    pub writes_us: f64,
+    /// Reads that miss.
+    pub misses_us: f64,
+    /// Reads that hit, and writes that the SSD takes.
+    pub rest_us: f64,
+}
+
+impl Times {
+    pub(super) fn of(report: &Report, vm: usize) -> Times {
+        let counters = &report.vms[vm].counts.counters;
+        let ModelReport { dram_us, ssd_read_us, ssd_write_us, disk_random_us, disk_random_write_us, .. } =
+            report.model;
+        let us = |blocks: u64, each_us: f64| blocks as f64 * each_us;
+        Times {
+            writes_us: us(counters.backing_writes - counters.write_backs, disk_random_write_us),
+            misses_us: us(counters.read_misses, disk_random_us),
+            rest_us: us(counters.read_hits.dram, dram_us)
+                + us(counters.read_hits.ssd, ssd_read_us)
+                + us(counters.ssd_writes.write, ssd_write_us),
+        }
+    }
+
+    pub(super) fn total_us(&self) -> f64 {
+        self.writes_us + self.misses_us + self.rest_us
+    }
 }
 
 /// Whether a VM's writes make up more of the time under ECI-Cache-like than its reads that miss.

@@ -66,9 +66,9 @@ static CLAIMS: &[Claim] = &[
 ];
 
 /// Places in `DEMAND_METRICS`.
-const URD: usize = 0;
-const RO: usize = 1;
-const WBWO: usize = 2;
+pub(super) const URD: usize = 0;
+pub(super) const RO: usize = 1;
+pub(super) const WBWO: usize = 2;
 const WB: usize = 3;
 
 /// Intervals that Fig. 10 shows.
@@ -83,7 +83,7 @@ fn jobs() -> Vec<Job> {
 }
 
 /// Mean blocks of a VM over its intervals.
-fn mean_blocks(demands: &Demands, metric: usize) -> Option<f64> {
+pub(super) fn mean_blocks(demands: &Demands, metric: usize) -> Option<f64> {
     mean(demands.iter().map(|needed| Some(needed[metric] as f64)))
 }
 
@@ -92,7 +92,7 @@ fn smaller(vms: &[Demands], metric: usize) -> Option<f64> {
     mean(vms.iter().map(|demands| less(mean_blocks(demands, metric), mean_blocks(demands, URD))))
 }
 
-fn both_smaller(vms: &[Demands]) -> Option<f64> {
+pub(super) fn both_smaller(vms: &[Demands]) -> Option<f64> {
     mean([smaller(vms, RO), smaller(vms, WBWO)])
 }
 

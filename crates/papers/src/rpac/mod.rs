@@ -1,6 +1,9 @@
 //! RPAC's simulation experiments (section IV), and beside them its benchmarks of a prototype.
 
+mod at_hand;
 mod prototype;
+
+pub use at_hand::AT_HAND;
 
 use lode_draw::Unit;
 
@@ -208,10 +211,17 @@ fn on(trace: &Trace, scheme: Scheme, blocks: u32) -> Replay {
 fn job(trace: &Trace, scheme: &'static str, blocks: u32) -> Replay {
     let scheme = match scheme {
         RPAC => rpac(trace.region, trace.cycle),
-        "fifo" | "lru" => Scheme::new(scheme).set("assoc", "0"),
-        _ => Scheme::new(scheme),
+        other => without_sets(other),
     };
     on(trace, scheme, blocks)
+}
+
+/// One of the others.
+fn without_sets(scheme: &'static str) -> Scheme {
+    match scheme {
+        "fifo" | "lru" => Scheme::new(scheme).set("assoc", "0"),
+        _ => Scheme::new(scheme),
+    }
 }
 
 fn by_size_jobs() -> Vec<Job> {

@@ -1,5 +1,6 @@
 //! TICA's experiments: sections 3 to 5.
 
+mod at_hand;
 mod devices;
 mod dram;
 mod overall;
@@ -7,6 +8,8 @@ mod policies;
 mod response;
 mod sweep;
 mod tables;
+
+pub use at_hand::AT_HAND;
 
 use lode_draw::Unit;
 use lode_hardware::Host;

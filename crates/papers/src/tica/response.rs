@@ -128,7 +128,7 @@ static CLAIMS: &[Claim] = &[
     .source(HITS),
 ];
 
-fn all_hits(report: &lode_replay::Report) -> Option<f64> {
+pub(super) fn all_hits(report: &lode_replay::Report) -> Option<f64> {
     hit_ratio(&report.total)
 }
 
@@ -136,7 +136,7 @@ fn read_hits(report: &lode_replay::Report) -> Option<f64> {
     read_hit_ratio(&report.total)
 }
 
-fn wo_writes(report: &lode_replay::Report) -> Option<f64> {
+pub(super) fn wo_writes(report: &lode_replay::Report) -> Option<f64> {
     ssd_writes(&report.total)
 }
 
