@@ -290,6 +290,43 @@ pub fn attack_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
     attack_alone(plan)
 }
 
+/// As [`attack`], of a host whose cache is on one to four pairs of SSDs and whose shares change, and schemes and volumes most times, while
+/// members fail, go, and are replaced and resilvered.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_changing_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(8) ^ 0xc4a2);
+    let mut plans = attack_plans(seed, crash, Changing::Shares);
+    let other_pairs = if rng.chance(40) { 1 + rng.below(3) } else { 0 };
+    let membership_changes = if rng.chance(60) { 1 + rng.below(3) } else { 0 };
+    let switches = rng.chance(60);
+    let member_losses = if rng.chance(60) { 10 + rng.below(60) } else { 0 };
+    let member_changes = if rng.chance(60) { 1 + rng.below(4) } else { 0 };
+    let mut faults = if rng.chance(60) { member_faults(&mut rng) } else { Faults::default() };
+    if rng.chance(50) && faults != Faults::default() {
+        faults.only_pair = Some(rng.below(1 + other_pairs) as usize);
+    }
+    for plan in &mut plans {
+        for machine in &mut plan.machines {
+            machine.config.ssd_is_pair = true;
+            if other_pairs > 0 {
+                *machine = spread(machine.clone(), other_pairs);
+                // Not more space than on one pair, so that volumes wait for each other's.
+                machine.ssd_bytes = (machine.ssd_bytes / (1 + other_pairs)).max(3 << 20) >> 20 << 20;
+                let blocks = &mut machine.config.share.ssd_blocks;
+                *blocks = (*blocks).min(60);
+            }
+        }
+        plan.scheme_switches = if switches { 1 + rng.below(4) } else { 0 };
+        (plan.faults, plan.membership_changes) = (faults, membership_changes);
+        (plan.member_losses, plan.member_changes) = (member_losses, member_changes);
+        (plan.flips, plan.rot) = (0, 0);
+        stand_still(plan);
+    }
+    attack_host(&plans)
+}
+
 fn pair_plan(seed: u64, crash: Crash) -> Plan {
     let mut rng = Rng::new(seed.rotate_left(24) ^ 0x9a1f);
     let mut plan = plans(seed, crash, 0, SOME_SWITCH).swap_remove(0);
@@ -315,13 +352,17 @@ fn pair_plan(seed: u64, crash: Crash) -> Plan {
         }
     }
     plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
+    stand_still(&mut plan);
+    plan
+}
+
+/// Devices stand still while the clock jumps. For that a member is dropped, and it may be the only one that has everything, that
+/// answers, or from which a read that failed on the other one is under way: then it does not jump.
+fn stand_still(plan: &mut Plan) {
     let faults = &plan.faults;
     if faults.ssd_misdirected > 0 || faults.ssd_read_errors > 0 || faults.hanging_member.is_some() {
-        // Devices stand still while the clock jumps. For that a member is dropped, and it may be the only one that has everything, that
-        // answers, or from which a read that failed on the other one is under way.
         plan.clock_jumps = 0;
     }
-    plan
 }
 
 /// As [`attack`], of volumes whose backing disks are written in the order of their guests' flushes. Alone on its SSD a volume loses

@@ -16,7 +16,6 @@ use lode_types::Rng;
 
 use crate::machine::{Faults, Machine};
 use crate::model::{Change, Expected, Model, SECTOR};
-use crate::pair::SimPair;
 use crate::run::{Crash, Decay, Plan, RunCounts};
 use crate::world::World;
 use meanwhile::meanwhile;
@@ -323,7 +322,7 @@ impl Guest {
         let is_pair = world.pair.is_some();
         let is_damaged = plan.is_damaged() && !is_pair;
         self.read_everything(plan, world, round, is_damaged)?;
-        self.tally.healed += world.pairs().map(SimPair::healed).sum::<u64>();
+        self.tally.healed += world.healed();
         Ok(())
     }
 
@@ -577,11 +576,12 @@ impl Guest {
         self.tally.dropped_clean_copies += world.engine().gauges().dropped_clean_copies;
         let alarms = world.engine().alarms();
         self.tally.damaged += alarms.damaged_clean + alarms.damaged_dirty + alarms.damaged_mirrored;
-        for pair in world.pairs() {
-            self.tally.healed += pair.healed();
-            self.tally.members_dropped += pair.dropped;
-            self.tally.members_resilvered += pair.resilvered;
-            self.tally.members_replaced += pair.replaced;
+        self.tally.healed += world.healed();
+        for (_, pair) in world.each_pair() {
+            // Once for all who use it.
+            self.tally.members_dropped += std::mem::take(&mut pair.dropped);
+            self.tally.members_resilvered += std::mem::take(&mut pair.resilvered);
+            self.tally.members_replaced += std::mem::take(&mut pair.replaced);
         }
         self.tally.misdirected += std::mem::take(&mut world.misdirected);
         self.tally.decayed += std::mem::take(&mut world.decayed);

@@ -29,8 +29,9 @@
 //! * **Ordered write-back**: every cache SSD is lost, together with the power or not, and power fails again while the redo log is applied.
 //! * **A pair of SSDs**: each member tears, reorders, fails, stops answering or goes bad by itself, and is lost at a crash and
 //!   replaced or not. The label that says who was dropped is written and remembered step by step. While guests are served members are
-//!   taken out, and other devices come in their place and are resilvered, at whatever time the volume follows that; what it still sends
-//!   to a device that was taken out goes there. Where there are several pairs, all of this happens to each by itself.
+//!   taken out, and other devices come in their place and are resilvered, at whatever time each volume follows that; what it still sends
+//!   to a device that was taken out goes there. Where there are several pairs, all of this happens to each by itself. Where several volumes
+//!   share them, extents move, and volumes and schemes change, at the same time; the directory goes to one member after the other.
 //!
 //! A volume owns no more places on the SSD than its share and reserve. While all devices work, a request that waits
 //! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes. So is a
@@ -58,7 +59,9 @@ mod memory;
 mod minimize;
 mod model;
 mod pair;
+mod pair_directory;
 mod pair_resilver;
+mod pair_side;
 mod rot;
 mod run;
 pub mod scenario;
@@ -67,8 +70,8 @@ mod together;
 mod world;
 
 pub use attack::{
-    Changing, attack, attack_damaged, attack_host, attack_in_full, attack_ordered, attack_pair, attack_pairs,
-    attack_plans, attack_two_devices,
+    Changing, attack, attack_changing_pairs, attack_damaged, attack_host, attack_in_full, attack_ordered,
+    attack_pair, attack_pairs, attack_plans, attack_two_devices,
 };
 pub use direct::DirectHost;
 pub use disk::{Access, SimDisk};

@@ -63,12 +63,16 @@ impl Host<'_> {
         const MOST_STEPS: usize = 10_000;
         for _ in 0..MOST_STEPS {
             let Some(doing) = self.doing else { return Ok(()) };
-            let mut runs = Vec::new();
+            let (mut runs, mut moves) = (Vec::new(), false);
             for at in 0..self.volumes.len() {
-                self.with(at, |_, volume, _| volume.world.step());
+                moves |= self.with(at, |_, volume, _| volume.world.step());
                 runs.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
             }
             self.end_flushes();
+            if !moves {
+                // One that hangs is given up in time.
+                (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.tick()));
+            }
             let mut over = vec![true; runs.len()];
             self.end_change(doing, round, &mut runs, &mut over)?;
         }
@@ -98,7 +102,7 @@ impl Host<'_> {
     fn change_membership(&mut self, change: MembershipChange) {
         if let Some(space) = &mut self.space {
             space.change_membership(change);
-            space.send(&mut self.ssd);
+            space.send(&mut self.cache.first);
         }
     }
 
@@ -118,11 +122,13 @@ impl Host<'_> {
         let Some(tag) = self.volumes[at].tag else { return Ok(()) };
         self.end_flushes();
         let may_go = self.with(at, |_, volume, _| volume.guest.leave(&mut volume.world))?;
+        // What a device that hangs was asked for may still end there.
+        let may_go = may_go && !self.volumes[at].world.has_commands();
         if !may_go || self.space().is_changing(at) || self.space().has_failed() {
             return Ok(());
         }
         self.with(at, |_, volume, _| volume.guest.note_gone(&mut volume.world));
-        self.volumes[at].world.go_away();
+        self.with(at, |_, volume, _| volume.world.go_away());
         self.volumes[at].is_here = false;
         self.space().leave(at);
         self.change_membership(MembershipChange::Remove(tag));

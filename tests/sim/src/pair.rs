@@ -1,23 +1,20 @@
-//! The second SSD of a pair, and what a host does with the two: which of them commands go to, who is dropped, and when the labels
-//! say so. It must not know engines, or what is on the SSDs.
+//! The second SSD of a pair, and what a host does with the two: who is dropped, when the labels say so, and which device is a member.
+//! What one volume does with them is [`PairSide`](crate::pair_side::PairSide)'s. It must not know engines, or what is on the SSDs.
 
 use lode_engine::SharedDevice;
-use lode_engine::command::{Command, DeviceId};
-use lode_format::{CacheId, PairLabel, VolumeTag};
+use lode_format::{CacheId, PairLabel};
 use std::ops::Range;
 
 use lode_store::pair::{
-    DeviceChange, Followers, Leg, MEMBERS, Pair, PairArray, PairCommand, PairDevice, PairHealth, PairNews,
-    PairOptions, PairVolume, erase_label, probe_pair, write_label,
+    Followers, MEMBERS, Pair, PairArray, PairDevice, PairHealth, erase_label, probe_pair, write_label,
 };
 use lode_store::{Store, StoreError, SyncDevice};
-use lode_types::{BlockSize, Bufs, MediaError, Rng};
+use lode_types::{BlockSize, Rng};
 
 use crate::disk::SimDisk;
+use crate::machine::{Faults, Machine};
 use crate::pair_resilver::{Came, Resilvering, put_label};
-
-/// Ticks after which a member that does not answer is given up.
-const MOST_TICKS: u64 = 10;
+use crate::world::World;
 
 /// A pair of SSDs whose first member is elsewhere.
 #[derive(Debug)]
@@ -30,23 +27,27 @@ pub struct SimPair {
     known_generation: Option<u64>,
     /// How the pair stands, and which change of that it is.
     pub(crate) health: PairHealth,
-    version: u64,
-    followers: Followers,
-    volume: PairVolume,
-    /// By which number the followers know the volume.
-    follower: u64,
+    pub(crate) version: u64,
+    pub(crate) followers: Followers,
+    /// It has failed as a whole, for all who use it.
+    pub(crate) has_failed: bool,
     /// A label that is being written, and how far that is.
     recording: Option<Recording>,
     /// After the next start a member that is missing or behind is resilvered.
     pub(crate) resilvers: bool,
-    resilvering: Resilvering,
+    pub(crate) resilvering: Resilvering,
     /// Bytes of the pair that mean anything.
     used: Vec<Range<u64>>,
     /// Epoch of the run.
     epoch: u64,
-    /// Devices in whose place another one came, with what commands do that were sent to them, and whether the volume still sends them.
-    gone: [Option<SimDisk>; MEMBERS],
-    sends_to_gone: [bool; MEMBERS],
+    /// Which device of this run each member is.
+    pub(crate) devices: [u64; MEMBERS],
+    /// Devices in whose place another one came, by their numbers: what commands do goes there that were sent to them.
+    gone: Vec<(u64, SimDisk)>,
+    /// Members that were dropped in this run, whatever came in their place.
+    pub(crate) were_dropped: [bool; MEMBERS],
+    /// Ticks of all volumes together.
+    pub(crate) ticks: u64,
     /// Members that were resilvered in this run.
     pub(crate) resilvered: u64,
     /// Members that were dropped in this run.
@@ -80,13 +81,51 @@ pub(crate) fn each_of<'a>(
     std::iter::once(first).zip(pair).chain(others)
 }
 
+/// The devices of a host's cache: one SSD, or the first member of a pair with what else there is of it and of other pairs.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    pub first: SimDisk,
+    pub pair: Option<Box<SimPair>>,
+    pub others: Vec<OtherPair>,
+}
+
+impl Default for Cache {
+    /// One that is elsewhere.
+    fn default() -> Cache {
+        Cache { first: SimDisk::new(0), pair: None, others: Vec::new() }
+    }
+}
+
+impl Cache {
+    /// With an empty cache on it.
+    pub(crate) fn formatted(machine: &Machine) -> Result<Cache, StoreError> {
+        if !machine.config.ssd_is_pair {
+            return Ok(Cache { first: World::formatted_ssd(machine)?, ..Cache::default() });
+        }
+        let pair_bytes = machine.pair_bytes();
+        let mut others = SimPair::format(&pair_bytes, machine.config.block, machine.extent_bytes)?;
+        let OtherPair { first, pair } = others.remove(0);
+        Ok(Cache { first, pair: Some(Box::new(pair)), others })
+    }
+
+    /// Each pair with its first member; none where it is one SSD.
+    pub(crate) fn pairs(&mut self) -> impl Iterator<Item = (&mut SimDisk, &mut SimPair)> {
+        each_of(&mut self.first, self.pair.as_deref_mut(), &mut self.others)
+    }
+
+    /// Which members of each pair a start would find to have everything.
+    pub(crate) fn found_in_sync(&mut self) -> Vec<[bool; MEMBERS]> {
+        self.pairs().map(|(first, pair)| pair.found_in_sync(first)).collect()
+    }
+}
+
 /// Which device a command to a member is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct To {
     pub pair: usize,
     pub member: usize,
-    /// Another one has come in its place.
-    pub is_gone: bool,
+    /// Which of the devices that were this member.
+    pub device: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,15 +165,16 @@ impl SimPair {
             health,
             version: 1,
             followers: Followers::default(),
-            volume: PairVolume::new(VolumeTag(0), MOST_TICKS, (health, 1), [false; MEMBERS]),
-            follower: 0,
+            has_failed: false,
             recording: None,
             resilvers: false,
             resilvering: Resilvering::default(),
             used: Vec::new(),
             epoch: 0,
-            gone: [None, None],
-            sends_to_gone: [false; MEMBERS],
+            devices: [0; MEMBERS],
+            gone: Vec::new(),
+            were_dropped: [false; MEMBERS],
+            ticks: 0,
             resilvered: 0,
             dropped: 0,
             replaced: 0,
@@ -175,39 +215,22 @@ impl SimPair {
         (PairDevice::new(said, devices), &mut self.known_generation)
     }
 
-    /// A start has succeeded, and left the pair like this.
-    pub(crate) fn begin_run(&mut self, labels: Pair, (tag, epoch): (VolumeTag, u64), used: Vec<Range<u64>>) {
+    /// A start has succeeded, and left the pair like this. Volumes join afterwards.
+    pub(crate) fn begin_run(&mut self, first: &mut SimDisk, labels: Pair, epoch: u64, used: Vec<Range<u64>>) {
         self.epoch = epoch;
         (self.labels, self.known_generation) = (labels, Some(labels.generation));
         self.health =
             PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, resilvering: None };
-        (self.version, self.followers) = (1, Followers::default());
-        self.volume = PairVolume::new(tag, MOST_TICKS, (self.health, self.version), [false; MEMBERS]);
-        self.follower = self.followers.join(self.volume.followed());
+        (self.version, self.followers, self.has_failed) = (1, Followers::default(), false);
         (self.recording, self.dropped, self.resilvered, self.replaced) = (None, 0, 0, 0);
         (self.resilvering, self.used) = (Resilvering::default(), used);
-        self.sends_to_gone = [false; MEMBERS];
+        (self.devices, self.were_dropped) = ([0; MEMBERS], [false; MEMBERS]);
+        self.gone.clear();
+        (first.shared, self.second.shared) = (SharedDevice::default(), SharedDevice::default());
         let behind = (0..MEMBERS).find(|&member| !labels.in_sync[member]);
         if let Some(member) = behind.filter(|_| std::mem::take(&mut self.resilvers)) {
             self.resilvering.begin(member);
         }
-    }
-
-    /// Commands to members for one to the pair.
-    pub(crate) fn begin(&mut self, command: PairCommand) {
-        self.volume.begin(command, Some(&mut self.resilvering.resilver));
-    }
-
-    fn begin_parked(&mut self) {
-        self.volume.take_parked().into_iter().for_each(|command| self.begin(command));
-    }
-
-    /// The end of a command to the pair, as far as it may be told.
-    pub(crate) fn next_news(&mut self) -> Option<PairNews> {
-        let resilver = &mut self.resilvering.resilver;
-        let news = self.volume.next_news(|number| resilver.end_write(number))?;
-        self.followers.note(self.follower, self.volume.followed());
-        Some(news)
     }
 
     fn change(&mut self, change: impl FnOnce(&mut PairHealth)) {
@@ -215,23 +238,35 @@ impl SimPair {
         self.version += 1;
     }
 
-    /// Whether the volume has not followed a change of the pair.
-    pub(crate) fn has_news(&self) -> bool {
-        self.volume.followed().adopted != self.version
+    /// Which of the pairs it is.
+    pub(crate) fn number(&self) -> usize {
+        self.labels.number
     }
 
-    /// The volume goes by what is known of the pair now.
-    pub(crate) fn follow(&mut self) {
-        self.volume.follow(self.health, self.version);
-        while let Some(change) = self.volume.next_change() {
-            if let DeviceChange::Open(member) = change {
-                self.sends_to_gone[member] = false;
-                self.volume.opened(member);
-                self.volume.follow(self.health, self.version);
-            }
+    /// The device that is this member now.
+    pub(crate) fn to(&self, member: usize) -> To {
+        To { pair: self.labels.number, member, device: self.devices[member] }
+    }
+
+    /// Whether another device has come in the place of this one.
+    pub(crate) fn is_gone(&self, to: To) -> bool {
+        to.device != self.devices[to.member]
+    }
+
+    /// Whether what happens to `only` of each pair, or of that one pair to which it happens alone, happens to this device: while the other
+    /// one has everything, too.
+    pub(crate) fn is_concerned(&self, to: To, faults: &Faults, only: Option<usize>) -> bool {
+        if faults.only_pair.is_some_and(|only_pair| to.pair != only_pair) {
+            return false;
         }
-        self.followers.note(self.follower, self.volume.followed());
-        self.begin_parked();
+        // One that was resilvered has everything when its labels say so.
+        let is_alone = !self.health.in_sync[1 - to.member] || self.is_resilvering();
+        only.is_none_or(|only| to.member == only && !self.is_gone(to) && !is_alone)
+    }
+
+    /// The bytes of the pair that mean anything by now, where that changes while volumes are served.
+    pub(crate) fn set_used(&mut self, used: Vec<Range<u64>>) {
+        self.used = used;
     }
 
     /// Goes on with a resilver, if there is one. False: that waits for something.
@@ -262,7 +297,6 @@ impl SimPair {
                 self.resilvered += 1;
             }
         }
-        self.begin_parked();
         true
     }
 
@@ -271,45 +305,9 @@ impl SimPair {
         self.resilvered
     }
 
-    /// Whether commands wait for what is copied where they write.
-    pub(crate) fn somebody_waits(&self) -> bool {
-        self.volume.has_parked()
-    }
-
-    /// Whether anything waits for a label, for what is copied or for what the volume does not know yet.
-    pub(crate) fn is_waited_for(&self) -> bool {
-        self.is_recording() || self.somebody_waits() || self.has_news()
-    }
-
     /// Whether a member is being resilvered.
     pub(crate) fn is_resilvering(&self) -> bool {
         self.resilvering.is_under_way()
-    }
-
-    /// The next command to a member, and to which one.
-    pub(crate) fn next_leg(&mut self) -> Option<(Command, To)> {
-        let Leg { token, member, kind } = self.volume.next_leg()?;
-        let to = To { pair: self.labels.number, member, is_gone: self.sends_to_gone[member] };
-        let (device, options) = (DeviceId::Ssd, PairOptions::default());
-        Some((Command { id: token, device, kind, options }, to))
-    }
-
-    /// A command to a member has ended.
-    pub(crate) fn leg_ended(&mut self, token: u64, result: Result<(), MediaError>, bufs: Bufs) {
-        if let Some(member) = self.volume.leg_ended(token, result, bufs) {
-            self.drop_member(member);
-            self.follow();
-        }
-    }
-
-    /// About a second has gone by.
-    pub(crate) fn tick(&mut self) {
-        // The last one that has everything is not given up.
-        self.follow();
-        if let Some(member) = self.volume.tick() {
-            self.drop_member(member);
-            self.follow();
-        }
     }
 
     /// A member has failed, or an operator takes it out. The last one is not dropped.
@@ -317,11 +315,11 @@ impl SimPair {
         if self.health.resilvering == Some(member) {
             self.change(|health| health.resilvering = None);
             self.resilvering.give_up();
-            self.begin_parked();
         } else if self.health.in_sync == [true; MEMBERS] {
             self.change(|health| (health.in_sync[member], health.is_recorded) = (false, false));
             self.labels = self.labels.without(member, self.epoch);
             self.recording = Some(Recording::Begun);
+            self.were_dropped[member] = true;
             self.dropped += 1;
         }
     }
@@ -332,33 +330,43 @@ impl SimPair {
         (0..MEMBERS).find(|&member| is_at_rest && !self.health.uses(member))
     }
 
-    /// Another device comes in the place of a member while the volume is served, and is resilvered. What the volume still sends to the
+    /// Another device comes in the place of a member while volumes are served, and is resilvered. What they still send to the
     /// one that was there goes there.
     pub(crate) fn replace_online(&mut self, first: &mut SimDisk, member: usize) {
         let disk = if member == 0 { first } else { &mut self.second };
         let new = SimDisk::new_in_place_of(disk);
         (disk.fail_nth, disk.fail_after) = (None, None);
-        self.gone[member] = Some(std::mem::replace(disk, new));
-        self.sends_to_gone[member] = true;
+        self.gone.push((self.devices[member], std::mem::replace(disk, new)));
+        // No number is given twice.
+        self.devices[member] = 1 + self.devices.iter().max().expect("there are members");
         self.replaced += 1;
         self.resilvering.begin(member);
     }
 
     /// The device of a member of the pair, whose first one this is.
     pub(crate) fn device_of<'a>(&'a self, first: &'a SimDisk, to: To) -> &'a SimDisk {
-        match to {
-            To { member, is_gone: true, .. } => self.gone[member].as_ref().expect("one was replaced"),
-            To { member: 0, .. } => first,
-            To { .. } => &self.second,
+        match to.member {
+            _ if self.is_gone(to) => {
+                &self.gone.iter().find(|(device, _)| *device == to.device).expect("one was replaced").1
+            }
+            0 => first,
+            _ => &self.second,
         }
     }
 
     /// As [`SimPair::device_of`].
     pub(crate) fn device_of_mut<'a>(&'a mut self, first: &'a mut SimDisk, to: To) -> &'a mut SimDisk {
-        match to {
-            To { member, is_gone: true, .. } => self.gone[member].as_mut().expect("one was replaced"),
-            To { member: 0, .. } => first,
-            To { .. } => &mut self.second,
+        match to.member {
+            _ if self.is_gone(to) => {
+                &mut self
+                    .gone
+                    .iter_mut()
+                    .find(|(device, _)| *device == to.device)
+                    .expect("one was replaced")
+                    .1
+            }
+            0 => first,
+            _ => &mut self.second,
         }
     }
 
@@ -386,6 +394,7 @@ impl SimPair {
         self.recording = step.unwrap_or(None);
         if step.is_err() {
             self.change(|health| health.is_lost = true);
+            self.has_failed = true;
         }
         step.is_ok()
     }
@@ -397,7 +406,6 @@ impl SimPair {
         }
         self.recording = None;
         self.resilvering = Resilvering::default();
-        self.gone = [None, None];
         if power_cut {
             self.second.power_cut(rng);
         }
@@ -469,11 +477,6 @@ impl SimPair {
     /// After the next start a member that is missing or behind is resilvered.
     pub fn resilver_after_start(&mut self) {
         self.resilvers = true;
-    }
-
-    /// Blocks that were written again on a member on which they were damaged.
-    pub fn healed(&self) -> u64 {
-        self.volume.healed()
     }
 }
 

@@ -86,6 +86,11 @@ impl Resilvering {
         matches!(self.step, Step::Labels(_, _, 0))
     }
 
+    /// What comes next is to look for what is to be copied.
+    pub(crate) fn begins_to_copy(&self) -> bool {
+        matches!(self.step, Step::Draining(_))
+    }
+
     /// It has begun with this change of the pair.
     pub(crate) fn begun(&mut self, version: u64) {
         self.step = Step::Draining(Some(version));

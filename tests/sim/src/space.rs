@@ -2,6 +2,7 @@
 //! It belongs to all volumes, as the SSD does, and goes from one to the other with it.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use lode_engine::{EndedFlush, FlushTicket, MembershipEnd, SpaceAnswer, SpaceBroker, SpaceRequest, Worth};
 use lode_format::VolumeTag;
@@ -11,6 +12,7 @@ use lode_types::Rng;
 use crate::disk::SimDisk;
 use crate::machine::Faults;
 use crate::model::SECTOR;
+use crate::pair_directory::{self, PairDirectory, Pairs};
 
 /// A write or flush of the directory on its way.
 #[derive(Debug)]
@@ -27,13 +29,20 @@ enum UnderWay {
     Open(EndedFlush),
 }
 
+/// Where the directory is written.
+#[derive(Debug)]
+enum Way {
+    OnSsd(Option<UnderWay>),
+    OnPairs(Box<PairDirectory>),
+}
+
 /// Frames and extents of the host, and what is under way for them.
 #[derive(Debug)]
 pub(crate) struct HostSpace {
     broker: SpaceBroker,
     /// Frames of the host.
     frames: u32,
-    under_way: Option<UnderWay>,
+    way: Way,
     /// The number of the latest change of what volumes there are.
     membership: u64,
     /// Answers that have not arrived, by volume.
@@ -43,13 +52,17 @@ pub(crate) struct HostSpace {
 }
 
 impl HostSpace {
-    /// With so many frames that are nobody's.
-    pub(crate) fn new(free_frames: u32, directory: SpaceDirectory) -> HostSpace {
+    /// With so many frames that are nobody's, and a directory that is on pairs of SSDs if that is how it is written.
+    pub(crate) fn new(
+        free_frames: u32,
+        directory: SpaceDirectory,
+        on_pairs: Option<PairDirectory>,
+    ) -> HostSpace {
         let broker = SpaceBroker::new(free_frames, Some(directory));
         HostSpace {
             broker,
             frames: free_frames,
-            under_way: None,
+            way: on_pairs.map_or(Way::OnSsd(None), |directory| Way::OnPairs(Box::new(directory))),
             membership: 0,
             answers: Vec::new(),
             changes: 0,
@@ -126,9 +139,15 @@ impl HostSpace {
         self.hand_out();
     }
 
-    /// Whether these bytes of the SSD are for this volume to write.
-    pub(crate) fn may_write(&self, volume: usize, offset_bytes: u64) -> bool {
-        self.broker.may_write(volume, offset_bytes)
+    /// Guarantee 4, before reads show it: a volume writes to extents that are its own.
+    pub(crate) fn assert_may_write(&self, volume: usize, offset_bytes: u64) {
+        let is_its_own = self.broker.may_write(volume, offset_bytes);
+        assert!(is_its_own, "volume {volume} writes at {offset_bytes}, which is not its own");
+    }
+
+    /// Which bytes of the cache mean anything now.
+    pub(crate) fn used_bytes(&self) -> Vec<Range<u64>> {
+        self.broker.directory().map_or_else(Vec::new, SpaceDirectory::used_bytes)
     }
 
     /// Frames and extents that no volume has or will be told of.
@@ -164,32 +183,69 @@ impl HostSpace {
             UnderWay::Open(ended) => ssd.shared.worth(*ended) != Worth::Open,
             _ => true,
         };
-        !self.answers[volume].is_empty() || self.under_way.as_ref().is_some_and(is_over)
+        let may_move = match &self.way {
+            Way::OnSsd(under_way) => under_way.as_ref().is_some_and(is_over),
+            Way::OnPairs(directory) => directory.is_under_way(),
+        };
+        !self.answers[volume].is_empty() || may_move
     }
 
     /// Whether a flush ended whose worth others decide.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.under_way, Some(UnderWay::Open(_)))
+        match &self.way {
+            Way::OnSsd(under_way) => matches!(under_way, Some(UnderWay::Open(_))),
+            Way::OnPairs(directory) => directory.is_open(),
+        }
+    }
+
+    /// Whether the directory waits for what a resilver copies.
+    pub(crate) fn waits_for_copy(&self) -> bool {
+        matches!(&self.way, Way::OnPairs(directory) if directory.waits_for_copy())
     }
 
     /// Sends what is next to the SSD.
     pub(crate) fn send(&mut self, ssd: &mut SimDisk) {
-        if self.under_way.is_none() {
-            self.under_way = self.broker.next_output().map(|output| match output {
-                DirectoryOutput::Write { offset_bytes, buf } => {
-                    UnderWay::Write { offset_bytes, bytes: buf.as_slice().to_vec() }
-                }
-                DirectoryOutput::Flush => {
-                    UnderWay::Flush { mark: ssd.flush_mark(), ticket: ssd.shared.begin_flush() }
-                }
-            });
+        match &mut self.way {
+            Way::OnPairs(directory) if directory.is_under_way() => {}
+            Way::OnPairs(directory) => {
+                self.broker.next_output().into_iter().for_each(|next| directory.begin(next))
+            }
+            Way::OnSsd(Some(_)) => {}
+            Way::OnSsd(under_way) => {
+                *under_way = self.broker.next_output().map(|output| match output {
+                    DirectoryOutput::Write { offset_bytes, buf } => {
+                        UnderWay::Write { offset_bytes, bytes: buf.as_slice().to_vec() }
+                    }
+                    DirectoryOutput::Flush => {
+                        UnderWay::Flush { mark: ssd.flush_mark(), ticket: ssd.shared.begin_flush() }
+                    }
+                })
+            }
         }
+    }
+
+    /// Lets what is under way to pairs go on. False: it cannot now.
+    pub(crate) fn step_on_pairs(&mut self, pairs: &mut Pairs, faults: &Faults, rng: &mut Rng) -> bool {
+        let Way::OnPairs(directory) = &mut self.way else { return false };
+        match directory.step(pairs, faults, rng) {
+            pair_directory::Way::Waits => return false,
+            pair_directory::Way::On => {}
+            pair_directory::Way::Over(is_ok) => {
+                if !is_ok {
+                    pairs.iter_mut().for_each(|(_, pair)| pair.has_failed = true);
+                }
+                self.broker.done(is_ok);
+                self.hand_out();
+            }
+        }
+        true
     }
 
     /// Lets what is under way end. False: it cannot now.
     pub(crate) fn step(&mut self, ssd: &mut SimDisk, faults: &Faults, rng: &mut Rng) -> bool {
         let mut fails = |percent: u64| faults.ssd_gone || (percent > 0 && rng.chance(percent));
-        let ok = match self.under_way.take() {
+        let Way::OnSsd(way) = &mut self.way else { return false };
+        let ok = match way.take() {
             None => return false,
             Some(UnderWay::Write { offset_bytes, bytes }) => {
                 let failed = fails(faults.ssd_metadata_errors);
@@ -201,12 +257,12 @@ impl HostSpace {
                 if !faults.ssd_gone {
                     if failed { ssd.drop_covered(mark) } else { ssd.settle(mark) }
                 }
-                self.under_way = Some(UnderWay::Open(ssd.shared.end_flush(ticket, !failed)));
+                *way = Some(UnderWay::Open(ssd.shared.end_flush(ticket, !failed)));
                 return true;
             }
             Some(UnderWay::Open(ended)) => match ssd.shared.worth(ended) {
                 Worth::Open => {
-                    self.under_way = Some(UnderWay::Open(ended));
+                    *way = Some(UnderWay::Open(ended));
                     return false;
                 }
                 worth => worth == Worth::Durable,
@@ -222,16 +278,24 @@ impl HostSpace {
 
     /// The daemon dies, or the host.
     pub(crate) fn go_down(&mut self, ssd: &mut SimDisk, power_cut: bool, rng: &mut Rng) {
-        if let Some(UnderWay::Write { offset_bytes, bytes }) = self.under_way.take()
+        if let Way::OnSsd(way) = &mut self.way
+            && let Some(UnderWay::Write { offset_bytes, bytes }) = way.take()
             && (power_cut || rng.chance(50))
         {
             write(ssd, offset_bytes, &bytes, None);
         }
     }
+
+    /// As [`HostSpace::go_down`], where the cache is on pairs.
+    pub(crate) fn go_down_on_pairs(&mut self, pairs: &mut Pairs, power_cut: bool, rng: &mut Rng) {
+        if let Way::OnPairs(directory) = &mut self.way {
+            directory.go_down(pairs, power_cut, rng);
+        }
+    }
 }
 
 /// Writes, or where it fails, some of the sectors.
-fn write(ssd: &mut SimDisk, offset_bytes: u64, bytes: &[u8], fails: Option<&mut Rng>) {
+pub(crate) fn write(ssd: &mut SimDisk, offset_bytes: u64, bytes: &[u8], fails: Option<&mut Rng>) {
     let Some(rng) = fails else {
         ssd.put(offset_bytes, bytes);
         return;

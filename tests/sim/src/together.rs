@@ -4,7 +4,7 @@
 use lode_engine::SharedDevice;
 use lode_format::VolumeTag;
 use lode_policy::{Quota, Tenant};
-use lode_store::{Store, StoreError, StoreView, VolumeSpec};
+use lode_store::{SpaceDirectory, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
@@ -12,9 +12,11 @@ use crate::durable::{Known, Lost};
 use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::membership::Doing;
+use crate::pair::{Cache, open};
+use crate::pair_directory::PairDirectory;
 use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::space::HostSpace;
-use crate::world::World;
+use crate::world::{FoundPairs, World};
 
 /// Bound of the frames that no volume has at a start, and of the shares.
 const MOST_FREE_FRAMES: u64 = 150;
@@ -25,10 +27,10 @@ pub(crate) const LARGEST_SHARE: Quota = Quota::new(200, 2000);
 /// In how many of a hundred steps a volume that is away has no part in the run any more, unless it comes back all the same.
 const STAYS_AWAY: u64 = 2;
 
-/// The host's SSD and its volumes.
+/// The host's cache and its volumes.
 pub(crate) struct Host<'p> {
     pub(crate) plans: &'p [Plan],
-    pub(crate) ssd: SimDisk,
+    pub(crate) cache: Cache,
     /// The device of all backing disks, where they are on one.
     backing: Option<SimDisk>,
     pub(crate) volumes: Vec<Volume>,
@@ -50,12 +52,19 @@ pub(crate) struct Volume {
     pub(crate) new_name: Option<String>,
 }
 
-/// Runs the plans of volumes that share the SSD of the first one's machine, all at once. Seed, number of runs, crash,
+/// A cache that was opened for all volumes: their tags, the epoch of the run, and the directory.
+struct Opened {
+    tags: Vec<VolumeTag>,
+    epoch: u64,
+    directory: SpaceDirectory,
+}
+
+/// Runs the plans of volumes that share the SSD, or the pairs of them, of the first one's machine, all at once. Seed, number of runs, crash,
 /// flips and failed starts are those of the first plan.
 pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
-    let mut ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
-    ssd.lies = first.ssd_lies;
+    let mut cache = Cache::formatted(&first.machines[0]).map_err(|error| error.to_string())?;
+    cache.first.lies = first.ssd_lies;
     let mut rng = Rng::new(first.seed);
     let mut backing_bytes = 0;
     let volume = |(number, plan): (usize, &Plan)| {
@@ -63,6 +72,7 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
         let volume_bytes = machine.config.volume_bytes;
         let mut world = World::down(machine, rng.bits());
         world.number = number;
+        world.failing_member = plan.faults.only_member.or(plan.faults.hanging_member);
         if first.shares_backing {
             world.backing_start = backing_bytes;
             backing_bytes += volume_bytes;
@@ -72,7 +82,7 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     };
     let volumes = plans.iter().enumerate().map(volume).collect();
     let backing = first.shares_backing.then(|| SimDisk::new(backing_bytes));
-    let mut host = Host { plans, ssd, backing, volumes, space: None, rng, doing: None };
+    let mut host = Host { plans, cache, backing, volumes, space: None, rng, doing: None };
     for round in 0..first.rounds {
         let fault = |error: String| format!("run {round}: {error}; {}", repeat(first.seed));
         host.round(first, round).map_err(fault)?;
@@ -92,6 +102,7 @@ impl Host<'_> {
             self.end_flushes();
         }
         for at in 0..self.volumes.len() {
+            self.rest();
             if self.volumes[at].is_here {
                 self.with(at, |plan, volume, _| volume.guest.end(plan, &mut volume.world, crash))?;
             }
@@ -102,7 +113,7 @@ impl Host<'_> {
         let is_durable = crash == Crash::Stop
             && !self.has_died()
             && self.volumes.iter().all(|volume| !volume.world.engine().alarms().failed);
-        self.ssd.counts_as_durable = is_durable;
+        self.cache.first.counts_as_durable = is_durable;
         let failed_starts = self.rng.below(u64::from(first.failed_starts) + 1);
         let then_power = Guest::power_fails_during_starts(crash, failed_starts, &mut self.rng);
         self.crash(crash, then_power);
@@ -111,10 +122,16 @@ impl Host<'_> {
         self.with(0, |_, volume, _| volume.guest.tally.rotten += volume.world.rot(rot));
         let known = self.doubt(first, crash, then_power);
         self.with(0, |plan, volume, _| volume.world.damage_known(plan.flips, &known));
+        if first.member_losses > 0 {
+            let lose = |plan: &Plan, volume: &mut Volume, _: &mut Rng| {
+                volume.guest.tally.members_dropped += volume.world.lose_members(plan.member_losses);
+            };
+            self.with(0, lose);
+        }
         for _ in 0..failed_starts {
-            self.ssd.fail_after = Some(self.rng.below(MOST_WRITES_OF_A_START));
+            self.cache.first.fail_after = Some(self.rng.below(MOST_WRITES_OF_A_START));
             let started = self.start(round + 1);
-            self.ssd.fail_after = None;
+            self.cache.first.fail_after = None;
             self.volumes[0].guest.tally.failed_starts += u64::from(started.is_err());
             self.volumes[0].guest.tally.starts_cut += 1;
             self.go_down(if is_durable || then_power { Crash::Power } else { crash });
@@ -122,18 +139,41 @@ impl Host<'_> {
         self.restart(first, round + 1).map_err(|error| error.to_string())?;
         self.end_flushes();
         for at in 0..self.volumes.len() {
+            self.rest();
             let looked = self.with(at, |plan, volume, _| volume.guest.look(plan, &mut volume.world, round));
             looked.map_err(|error| format!("volume {at} after {crash:?}: {error}"))?;
             self.end_flushes();
+        }
+        if first.member_losses > 0 {
+            self.with(0, |_, volume, _| volume.world.resilver_by_chance());
         }
         self.crash(Crash::Kill, false);
         Ok(())
     }
 
+    /// Where volumes share a pair, one waits for what another one has under way there: lets all of it end that can.
+    fn rest(&mut self) {
+        if self.cache.pair.is_none() {
+            return;
+        }
+        let mut moves = true;
+        while std::mem::take(&mut moves) {
+            for at in 0..self.volumes.len() {
+                moves |= self.with(at, |_, volume, _| {
+                    let mut moves = false;
+                    while volume.world.step() {
+                        moves = true;
+                    }
+                    moves
+                });
+            }
+        }
+    }
+
     /// What was damaged in this run, whoever's it was, before it was known to be durable, may look as if it had not been written. Gives
     /// what is known to be.
     fn doubt(&mut self, first: &Plan, crash: Crash, then_power: bool) -> Known {
-        let known = Guest::known_durable(first, crash, then_power, &mut self.ssd);
+        let known = Guest::known_durable(first, crash, then_power, &mut self.cache.first);
         let lost: Vec<Lost> =
             self.volumes.iter_mut().flat_map(|volume| std::mem::take(&mut volume.world.lost)).collect();
         for volume in &mut self.volumes {
@@ -194,9 +234,9 @@ impl Host<'_> {
         let fails = self.rng.chance(first.start_read_errors);
         let mut failed = false;
         if fails {
-            self.ssd.fail_read_after = Some(self.rng.below(MOST_READS_OF_A_START));
+            self.cache.first.fail_read_after = Some(self.rng.below(MOST_READS_OF_A_START));
             let started = self.start(round);
-            failed = self.ssd.end_read_errors();
+            failed = self.cache.first.end_read_errors();
             if started.is_err() {
                 self.go_down(Crash::Kill);
             }
@@ -228,12 +268,16 @@ impl Host<'_> {
         while let Some(at) = (0..self.volumes.len())
             .find(|&at| self.volumes[at].world.has_flushes() || self.volumes[at].world.is_held())
         {
-            let moved = self.with(at, |_, volume, _| volume.world.step());
+            let mut moved = self.with(at, |_, volume, _| volume.world.step());
             if !moved {
                 // It waits for one that comes later in the order.
                 let others = at + 1..self.volumes.len();
                 for other in others {
-                    self.with(other, |_, volume, _| volume.world.step());
+                    moved |= self.with(other, |_, volume, _| volume.world.step());
+                }
+                if !moved {
+                    // One that hangs is not waited for.
+                    return;
                 }
             }
         }
@@ -243,7 +287,9 @@ impl Host<'_> {
     pub(crate) fn with<T>(&mut self, at: usize, act: impl FnOnce(&Plan, &mut Volume, &mut Rng) -> T) -> T {
         let volume = &mut self.volumes[at];
         let mut swap = |volume: &mut Volume| {
-            std::mem::swap(&mut volume.world.ssd, &mut self.ssd);
+            std::mem::swap(&mut volume.world.ssd, &mut self.cache.first);
+            std::mem::swap(&mut volume.world.pair, &mut self.cache.pair);
+            std::mem::swap(&mut volume.world.other_pairs, &mut self.cache.others);
             std::mem::swap(&mut volume.world.space, &mut self.space);
             if let Some(backing) = &mut self.backing {
                 std::mem::swap(&mut volume.world.backing, backing);
@@ -268,17 +314,88 @@ impl Host<'_> {
         }
     }
 
-    /// Opens the SSD once and attaches all volumes, those first that give space back.
+    /// Opens the cache once and attaches all volumes, those first that give space back.
     fn start(&mut self, round: u32) -> Result<(), StoreError> {
         for at in 0..self.volumes.len() {
             self.with(at, |_, volume, _| volume.world.apply_redo())?;
         }
-        let mut view = self.ssd.view()?;
+        let before = self.cache.found_in_sync();
+        let mut started = self.start_once(round);
+        // A member that failed was dropped, and what is there is looked for again.
+        if started.is_err() && self.cache.found_in_sync() != before {
+            started = self.start_once(round);
+        }
+        started?;
+        if let Some(backing) = &mut self.backing {
+            backing.shared = SharedDevice::default();
+        }
+        (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.take_commands()));
+        Ok(())
+    }
+
+    fn start_once(&mut self, round: u32) -> Result<(), StoreError> {
+        let mut cache = std::mem::take(&mut self.cache);
+        let started = match cache.pair {
+            None => self.start_on_ssd(&mut cache, round),
+            Some(_) => self.start_on_pairs(&mut cache, round),
+        };
+        self.cache = cache;
+        started
+    }
+
+    fn start_on_ssd(&mut self, cache: &mut Cache, round: u32) -> Result<(), StoreError> {
+        let view = cache.first.view()?;
+        let opened = self.attach_all(&mut cache.first, view, round)?;
+        self.divide(opened, None);
+        cache.first.shared = SharedDevice::default();
+        Ok(())
+    }
+
+    fn start_on_pairs(&mut self, cache: &mut Cache, round: u32) -> Result<(), StoreError> {
+        let mut array = open(cache.pairs())?;
+        let found = FoundPairs::of(&array);
+        let view = StoreView::read(&mut array)?;
+        let opened = self.attach_all(&mut array, view, round)?;
+        found.begin_run(cache.pairs(), opened.epoch, &opened.directory.used_bytes());
+        for (&tag, volume) in opened.tags.iter().zip(&mut self.volumes) {
+            volume.world.join_pairs(cache.pairs(), found.stripes(), tag);
+        }
+        let hanging = self.plans[0].faults.hanging_member;
+        let on_pairs = PairDirectory::new(found.stripes().clone(), hanging, &mut cache.pairs().collect());
+        self.divide(opened, Some(on_pairs));
+        Ok(())
+    }
+
+    fn moves_shares(&self) -> bool {
+        self.plans.iter().any(|plan| plan.share_changes > 0)
+    }
+
+    /// Where shares move the host divides what no volume has.
+    fn divide(&mut self, Opened { tags, directory, .. }: Opened, on_pairs: Option<PairDirectory>) {
+        if !self.moves_shares() {
+            return;
+        }
+        let free_frames = self.rng.below(MOST_FREE_FRAMES) as u32;
+        let mut space = HostSpace::new(free_frames, directory, on_pairs);
+        for (tag, volume) in tags.into_iter().zip(&mut self.volumes) {
+            space.join(tag, volume.world.engine().gauges().frames);
+            (volume.tag, volume.is_here) = (Some(tag), true);
+        }
+        self.space = Some(space);
+    }
+
+    /// Attaches all volumes to a cache on this device.
+    fn attach_all(
+        &mut self,
+        device: &mut dyn SyncDevice,
+        mut view: StoreView,
+        round: u32,
+    ) -> Result<Opened, StoreError> {
         self.find_names(&view);
         let named =
             |(plan, volume): (&Plan, &Volume)| Machine { name: volume.name.clone(), ..plan.machine(round) };
         let mut machines: Vec<_> = self.plans.iter().zip(&self.volumes).map(named).collect();
-        let moves_shares = self.plans.iter().any(|plan| plan.share_changes > 0);
+        let moves_shares = self.moves_shares();
         if moves_shares {
             machines.iter_mut().for_each(|machine| machine.ready_places = self.rng.below(MOST_READY_PLACES));
         }
@@ -286,7 +403,7 @@ impl Host<'_> {
         for (volume, machine) in self.volumes.iter().zip(&machines) {
             volume.world.offer_records(&mut view, &machine.name);
         }
-        let mut store = Store::begin(&mut self.ssd, view)?;
+        let mut store = Store::begin(device, view)?;
         // What was found is durable from here on: until then a power cut could have the other name come back.
         self.volumes.iter_mut().for_each(|volume| volume.new_name = None);
         for (spec, plan) in specs.iter_mut().zip(self.plans) {
@@ -296,7 +413,7 @@ impl Host<'_> {
             };
         }
         if moves_shares {
-            self.keep_extents(store.view(), &mut specs);
+            Host::keep_extents(device, store.view(), &mut specs);
             for machine in &mut machines {
                 let read_ssd_blocks = machine.config.share.read_ssd_blocks;
                 machine.config.largest_share = Some(Quota { read_ssd_blocks, ..LARGEST_SHARE });
@@ -306,27 +423,15 @@ impl Host<'_> {
         let mut tags = vec![VolumeTag(0); specs.len()];
         for at in store.view().attach_order(&specs) {
             let (machine, places) = (machines[at].clone(), specs[at].places);
-            tags[at] = self.volumes[at].world.restart_on(machine, places, &mut store, &mut self.ssd)?;
+            tags[at] = self.volumes[at].world.restart_on(machine, places, &mut store, device)?;
         }
-        if moves_shares {
-            let mut space = HostSpace::new(self.rng.below(MOST_FREE_FRAMES) as u32, store.into_directory());
-            for (tag, volume) in tags.into_iter().zip(&mut self.volumes) {
-                space.join(tag, volume.world.engine().gauges().frames);
-                (volume.tag, volume.is_here) = (Some(tag), true);
-            }
-            self.space = Some(space);
-        }
-        self.ssd.shared = SharedDevice::default();
-        if let Some(backing) = &mut self.backing {
-            backing.shared = SharedDevice::default();
-        }
-        (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.take_commands()));
-        Ok(())
+        let epoch = store.superblock().epoch;
+        Ok(Opened { tags, epoch, directory: store.into_directory() })
     }
 
     /// Volumes go on with the extents that they have, and ask for more, or give some back, when they are served. Where one that is
     /// new finds too little room beside them, it begins with one extent, and where there is none, the others with their shares.
-    fn keep_extents(&mut self, view: &StoreView, specs: &mut Vec<VolumeSpec>) {
+    fn keep_extents(device: &mut dyn SyncDevice, view: &StoreView, specs: &mut Vec<VolumeSpec>) {
         let as_they_are = |new_places: Option<u64>| {
             let kept = |spec: &VolumeSpec| match view.places_of(&spec.name) {
                 0 => new_places.unwrap_or(spec.places),
@@ -337,7 +442,7 @@ impl Host<'_> {
         let is_any_new = specs.iter().any(|spec| view.places_of(&spec.name) == 0);
         let choices: [Vec<VolumeSpec>; 2] = [as_they_are(None), as_they_are(Some(view.places_in(1)))];
         for choice in choices {
-            if !is_any_new || view.check(&mut self.ssd, &choice).is_ok() {
+            if !is_any_new || view.check(device, &choice).is_ok() {
                 *specs = choice;
                 return;
             }

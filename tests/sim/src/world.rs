@@ -5,6 +5,8 @@ mod ordered;
 mod pairs;
 mod starts;
 
+pub(crate) use pairs::FoundPairs;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
@@ -19,7 +21,8 @@ use crate::disk::SimDisk;
 use crate::durable::Lost;
 use crate::machine::{Faults, Machine};
 use crate::memory::HostMemory;
-use crate::pair::{OtherPair, SimPair, To, each_of};
+use crate::pair::{Cache, OtherPair, SimPair, To, each_of};
+use crate::pair_side::PairSide;
 use crate::space::HostSpace;
 
 /// A command on its way.
@@ -56,6 +59,10 @@ pub struct World {
     /// Where there are several pairs, those beside the first, and which of them commands go to.
     pub other_pairs: Vec<OtherPair>,
     array: ArrayCommands,
+    /// The volume's way to each of them.
+    sides: Vec<PairSide>,
+    /// Of each pair the member to which something happens in this run: no operator takes the other one out.
+    pub(crate) failing_member: Option<usize>,
     /// The second SSD, of the size that the volume needs.
     pub read_ssd: SimDisk,
     /// The backing disk, perhaps together with those of other volumes.
@@ -113,10 +120,8 @@ impl World {
     pub fn new(machine: Machine, seed: u64) -> Result<World, StoreError> {
         if machine.config.ssd_is_pair {
             let mut world = World::down(machine.clone(), seed);
-            let pair_bytes = machine.pair_bytes();
-            let mut pairs = SimPair::format(&pair_bytes, machine.config.block, machine.extent_bytes)?;
-            let OtherPair { first, pair } = pairs.remove(0);
-            (world.ssd, world.pair, world.other_pairs) = (first, Some(Box::new(pair)), pairs);
+            let Cache { first, pair, others } = Cache::formatted(&machine)?;
+            (world.ssd, world.pair, world.other_pairs) = (first, pair, others);
             world.restart(machine)?;
             return Ok(world);
         }
@@ -151,6 +156,8 @@ impl World {
             pair: None,
             other_pairs: Vec::new(),
             array: ArrayCommands::new(Stripes::one(0).into()),
+            sides: Vec::new(),
+            failing_member: None,
             read_ssd: SimDisk::new(machine.config.read_ssd_bytes()),
             fenced: None,
             fenced_until_reboot: false,
@@ -288,16 +295,19 @@ impl World {
         const CHANCE: u64 = 30;
         // A flush that is held may wait for that of the directory.
         let is_alone = self.due.is_empty();
-        let Some(space) = &mut self.space else { return false };
-        if !space.has_something(self.number, &self.ssd) || !(is_alone || self.rng.chance(CHANCE)) {
+        let World { space, ssd, pair, other_pairs, rng, engine, .. } = self;
+        let Some(space) = space else { return false };
+        if !space.has_something(self.number, ssd) || !(is_alone || rng.chance(CHANCE)) {
             return false;
         }
-        match space.next_answer(self.number) {
-            Some(answer) => self.engine.space_answered(answer),
-            None => {
-                let ssd_gone = self.faults.ssd_gone || self.ssd_died;
-                space.step(&mut self.ssd, &Faults { ssd_gone, ..self.faults }, &mut self.rng);
-            }
+        if let Some(answer) = space.next_answer(self.number) {
+            engine.space_answered(answer);
+        } else if pair.is_some() {
+            let mut pairs = each_of(ssd, pair.as_deref_mut(), other_pairs).collect();
+            return space.step_on_pairs(&mut pairs, &self.faults, rng);
+        } else {
+            let ssd_gone = self.faults.ssd_gone || self.ssd_died;
+            space.step(ssd, &Faults { ssd_gone, ..self.faults }, rng);
         }
         true
     }
@@ -394,7 +404,7 @@ impl World {
         self.notice_failures();
         self.ticks += 1;
         self.engine.tick();
-        self.each_pair().for_each(|(_, pair)| pair.tick());
+        self.tick_pairs();
         self.resilver_pairs();
         self.pair_step();
         self.take_commands();
@@ -437,8 +447,9 @@ impl World {
     /// Lets one device finish something, or where everything stands still, the engine do what it does
     /// now and then. False: nothing moves any more.
     pub fn step_or_tick(&mut self) -> bool {
-        // Until one that hangs is given up.
-        let ticks = if self.faults.hanging_member.is_some() { 16 } else { 4 };
+        // Until one that hangs, perhaps for another volume, is given up.
+        let may_hang = self.faults.hanging_member.is_some() || self.failing_member.is_some();
+        let ticks = if may_hang { 16 } else { 4 };
         (0..ticks).any(|_| {
             self.step() || !self.events.is_empty() || {
                 self.tick();
@@ -469,10 +480,17 @@ impl World {
         self.held.clear();
         self.events.clear();
         if let Some(mut space) = self.space.take() {
-            space.go_down(&mut self.ssd, power_cut, &mut self.rng);
+            let World { ssd, pair, other_pairs, rng, .. } = self;
+            space.go_down(ssd, power_cut, rng);
+            space.go_down_on_pairs(
+                &mut each_of(ssd, pair.as_deref_mut(), other_pairs).collect(),
+                power_cut,
+                rng,
+            );
         }
         for (_, pending) in under_way {
-            if !self.is_gone(pending.command.device, pending.member) && (power_cut || self.rng.chance(50)) {
+            let is_gone = self.is_gone(pending.command.device, pending.member);
+            if !is_gone && (power_cut || self.rng.chance(50)) && !self.is_replaced(pending.member) {
                 self.apply(&pending.command, pending.member);
             }
         }
@@ -527,7 +545,10 @@ impl World {
         self.fence();
         for device in [DeviceId::Ssd, DeviceId::Backing] {
             if self.engine.has_failed(device) {
-                self.disk(device, None).shared.fail();
+                match device {
+                    DeviceId::Ssd if self.pair.is_some() => self.pairs_have_failed(),
+                    _ => self.disk(device, None).shared.fail(),
+                }
             }
         }
         if let Some(space) = &mut self.space {

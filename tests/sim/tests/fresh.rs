@@ -5,8 +5,8 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lode_sim::{
-    Changing, Crash, RunCounts, attack, attack_damaged, attack_in_full, attack_ordered, attack_pair,
-    attack_pairs, attack_two_devices,
+    Changing, Crash, RunCounts, attack, attack_changing_pairs, attack_damaged, attack_in_full,
+    attack_ordered, attack_pair, attack_pairs, attack_two_devices,
 };
 
 fn number(variable: &str) -> Option<u64> {
@@ -105,6 +105,16 @@ fn fresh_caches_on_several_pairs_of_ssds() {
     with_fresh_seeds("several pairs of SSDs", |seed| attack_pairs(seed, Crash::Any));
 }
 
+#[test]
+fn fresh_pairs_of_ssds_while_shares_and_volumes_change() {
+    with_fresh_seeds("changing pairs", |seed| attack_changing_pairs(seed, Crash::Any));
+}
+
+#[test]
+fn fresh_power_cuts_of_pairs_of_ssds_while_shares_and_volumes_change() {
+    with_fresh_seeds("power cuts of changing pairs", |seed| attack_changing_pairs(seed, Crash::Power));
+}
+
 /// Changes of what volumes there are that never ended, because the directory had failed and nobody was told.
 #[test]
 fn seeds_whose_volumes_did_not_come_or_go() {
@@ -155,6 +165,13 @@ fn seeds_of_pairs_that_once_failed() {
     for seed in [1795840502078201292, 1795972446754976878, 1792955415365639429, 1778572866110179308] {
         attack_pair(seed, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
     }
+}
+
+/// A host that once showed a fault: a change of the directory was taken for lost although an SSD that was resilvered meanwhile had it, when the
+/// other one was taken out before it was asked.
+#[test]
+fn seeds_of_changing_pairs_that_once_failed() {
+    attack_changing_pairs(20306, Crash::Power).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Ordered volumes that once showed a fault: a group waited for a copy into the read SSD, where places came free when the group was

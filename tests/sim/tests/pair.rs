@@ -109,8 +109,7 @@ fn g5_a_scrub_of_a_pair_looks_at_both_copies() {
         while world.step() {}
     }
     assert_eq!((world.engine().alarms().damaged_dirty, world.engine().gauges().lost_blocks), (0, 0));
-    let pair = world.pair.as_mut().expect("a pair");
-    assert_eq!(pair.healed(), 2);
+    assert_eq!(world.healed(), 2);
     // Either of them has everything again.
     for member in [0, 1] {
         let mut world = written(machine.clone(), 40);

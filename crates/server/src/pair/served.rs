@@ -14,7 +14,9 @@ use lode_engine::command::{CommandKind, MediaError};
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::SyncDevice;
-use lode_store::pair::{Followed, Followers, MEMBERS, Pair, PairHealth, Resilver, bytes_of, write_label};
+use lode_store::pair::{
+    Followed, Followers, InTurn, MEMBERS, Pair, PairHealth, Resilver, bytes_of, write_label,
+};
 
 use super::device::{MemberDevice, PairFiles};
 use crate::events::{EventKind, Events};
@@ -410,27 +412,22 @@ impl ServedPair {
             return Err(MediaError::Gone);
         }
         let number = self.wait_for_turn(kind, &health);
-        let results = [0, 1].map(|member| health.uses(member).then(|| self.run_on(member, kind)));
+        let mut asked = InTurn::new(health);
+        while let Some(member) = asked.next_member() {
+            asked.ended(member, self.run_on(member, kind));
+        }
         if let Some(number) = number {
             self.resilver().end_write(number);
             self.resilver_changed.notify_all();
         }
-        let took = |member: &usize| results[*member] == Some(Ok(()));
-        let has_all = |member: &usize| health.in_sync[*member];
-        if !(0..MEMBERS).filter(has_all).any(|member| took(&member)) {
-            return results.into_iter().flatten().fold(Ok(()), Result::and);
-        }
-        for member in (0..MEMBERS).filter(|member| matches!(results[*member], Some(Err(_)))) {
+        for member in asked.failed_members(&self.health().0) {
             self.drop_member(member, "a change of the directory could not be written there");
         }
         loop {
-            let (now, _) = self.health();
-            let is_somewhere = (0..MEMBERS).any(|member| now.in_sync[member] && took(&member));
-            match () {
-                () if now.is_lost || !is_somewhere => return Err(MediaError::Gone),
-                () if now.is_recorded => return Ok(()),
-                () if self.is_closing() => return Err(MediaError::Gone),
-                () => thread::sleep(TICK),
+            match asked.end(&self.health().0) {
+                Some(result) => return result,
+                None if self.is_closing() => return Err(MediaError::Gone),
+                None => thread::sleep(TICK),
             }
         }
     }

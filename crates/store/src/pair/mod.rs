@@ -6,13 +6,14 @@
 //! a [`PairVolume`], whose [`Fanout`] makes commands to members of those to the pair, and [`Followers`] knows how far they have
 //! followed changes of the pair. Meanwhile [`Resilver`] says what is copied to a member that lacks something. Several pairs hold one cache
 //! together where [`Stripes`] says: to starts they are a [`PairArray`], and while volumes are served each has [`ArrayCommands`], which
-//! says which pairs a command goes to. None of them must know what volumes put there.
+//! says which pairs a command goes to. What members are asked for one after the other is [`InTurn`]. None of them must know what volumes put there.
 
 mod array;
 mod array_commands;
 mod device;
 mod fanout;
 mod followers;
+mod in_turn;
 mod labels;
 mod member;
 mod resilver;
@@ -24,6 +25,7 @@ pub use array_commands::ArrayCommands;
 pub use device::PairDevice;
 pub use fanout::{Fanout, Leg, PairCommand, PairEnd, PairHealth, PairOptions};
 pub use followers::{Followed, Followers};
+pub use in_turn::InTurn;
 pub use labels::{Pair, erase_label, probe_pair, write_label};
 pub use member::{MEMBERS, STRIPE_BYTES, home_member};
 pub use resilver::{Resilver, read_part, write_part};

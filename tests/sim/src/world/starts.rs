@@ -1,6 +1,8 @@
 //! How a volume comes to be served, and is served no more: after the host went down, and while others are served. It must not know
 //! what is done with it meanwhile.
 
+use std::sync::Arc;
+
 use lode_engine::{Engine, EngineConfig, SharedDevice};
 use lode_format::VolumeTag;
 use lode_policy::{Quota, SchemeInfo, Tenant};
@@ -38,7 +40,7 @@ impl World {
         machine: Machine,
         places: u64,
         store: &mut Store,
-        ssd: &mut SimDisk,
+        ssd: &mut dyn SyncDevice,
     ) -> Result<VolumeTag, StoreError> {
         self.machine = machine;
         let attached = store.attach(ssd, &VolumeSpec { places, ..self.spec() })?;
@@ -66,9 +68,6 @@ impl World {
     fn begin_run(&mut self, attached: Option<Attached>) -> Result<(), StoreError> {
         for disk in [&mut self.ssd, &mut self.backing, &mut self.redo] {
             disk.shared = SharedDevice::default();
-        }
-        for (first, pair) in self.each_pair() {
-            (first.shared, pair.second.shared) = (SharedDevice::default(), SharedDevice::default());
         }
         self.begin_engine(attached)
     }
@@ -100,6 +99,7 @@ impl World {
     /// A volume that was at rest is served no more, while others are.
     pub(crate) fn go_away(&mut self) {
         assert!(self.engine.is_idle() && !self.has_commands(), "a volume is at rest before it goes");
+        self.leave_pairs();
         let config = EngineConfig { share: Quota::default(), largest_share: None, ..self.machine.config };
         let plain = SchemeInfo::find("lru").expect("it is registered").settings();
         self.engine = Engine::new(config, &plain, None);
@@ -108,6 +108,8 @@ impl World {
     /// A volume that is new to the SSD is served from now on, while others are, and may use so many frames at first.
     pub(crate) fn come(&mut self, machine: Machine, frames: u32, attached: Attached) {
         assert!(!self.has_commands(), "nobody has asked for anything since");
+        let stripes = Arc::new(self.array.stripes().clone());
+        self.join_own_pairs(&stripes, attached.tag());
         let share = machine.config.share;
         self.machine = machine;
         self.machine.config = self.machine.config.within_frames(frames);
