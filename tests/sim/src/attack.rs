@@ -311,11 +311,7 @@ pub fn attack_changing_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, 
         for machine in &mut plan.machines {
             machine.config.ssd_is_pair = true;
             if other_pairs > 0 {
-                *machine = spread(machine.clone(), other_pairs);
-                // Not more space than on one pair, so that volumes wait for each other's.
-                machine.ssd_bytes = (machine.ssd_bytes / (1 + other_pairs)).max(3 << 20) >> 20 << 20;
-                let blocks = &mut machine.config.share.ssd_blocks;
-                *blocks = (*blocks).min(60);
+                spread_shared(machine, other_pairs);
             }
         }
         plan.scheme_switches = if switches { 1 + rng.below(4) } else { 0 };
@@ -325,6 +321,46 @@ pub fn attack_changing_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, 
         stand_still(plan);
     }
     attack_host(&plans)
+}
+
+/// As [`attack`], of a host whose devices stop answering for a time, now and then, and go on with what they were asked for in any order, or
+/// the system gives it up. Some are on pairs of SSDs, of which one hangs, or both do.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(20) ^ 0x4a96);
+    let mut plans = attack_plans(seed, crash, Changing::Anything);
+    let is_pair = rng.chance(40);
+    let hangs_give_up = !is_pair && rng.chance(40);
+    let is_ordered = !is_pair && rng.chance(25);
+    let other_pairs = if rng.chance(30) { 1 } else { 0 };
+    let member_changes = if is_pair && rng.chance(40) { 1 + rng.below(3) } else { 0 };
+    for plan in &mut plans {
+        let (group_blocks, group_ticks) = (8 + rng.below(120) as u32, rng.below(3) as u32);
+        for machine in &mut plan.machines {
+            if is_ordered {
+                *machine = ordered(machine.clone(), group_blocks, group_ticks);
+            }
+            machine.config.ssd_is_pair = is_pair;
+            if is_pair && other_pairs > 0 {
+                spread_shared(machine, other_pairs);
+            }
+        }
+        (plan.faults, plan.flips, plan.rot, plan.start_read_errors) = (Faults::default(), 0, 0, 0);
+        (plan.hangs, plan.hangs_give_up) = (1 + rng.below(2), hangs_give_up);
+        plan.starts_at_once = true;
+        (plan.member_changes, plan.clock_jumps) = (member_changes, 0);
+    }
+    attack_host(&plans)
+}
+
+/// Has a volume that shares its SSDs be on several pairs, with not more space than on one, so that volumes wait for each other's.
+fn spread_shared(machine: &mut Machine, other_pairs: u64) {
+    *machine = spread(machine.clone(), other_pairs);
+    machine.ssd_bytes = (machine.ssd_bytes / (1 + other_pairs)).max(3 << 20) >> 20 << 20;
+    let blocks = &mut machine.config.share.ssd_blocks;
+    *blocks = (*blocks).min(60);
 }
 
 fn pair_plan(seed: u64, crash: Crash) -> Plan {

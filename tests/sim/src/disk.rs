@@ -59,8 +59,12 @@ pub struct SimDisk {
     pub fail_after: Option<u64>,
     /// Reads of a start until one fails, and each that begins where it does; `None`: none fails.
     pub fail_read_after: Option<u64>,
-    /// Where reads fail.
+    /// Where reads fail, and how many times until they succeed again.
     unreadable_at: Option<u64>,
+    pub(crate) unreadable_times: u64,
+    /// Where set, what is asked of it at once is carried out in this order; and of what was asked at once with a write that fails, each has
+    /// happened or not.
+    pub at_once: Option<Rng>,
     /// So many accesses of a kind until one fails, once; `None`: none does any more.
     pub fail_nth: Option<(Access, u64)>,
     /// It says that flushes have ended, and does nothing.
@@ -69,6 +73,12 @@ pub struct SimDisk {
     pub flushes: u64,
     /// What the flushes of all who use it are worth.
     pub shared: SharedDevice,
+    /// Ticks until it answers again; 0: it does.
+    pub hang_ticks: u64,
+    /// How many times the system has given up what it was asked for in a hang.
+    pub(crate) given_up: u64,
+    /// Whether it does so at the end of this one.
+    pub(crate) gives_up: bool,
     /// What the host remembers: no flush has failed since it went down or since the last run began.
     pub(crate) counts_as_durable: bool,
 }
@@ -87,11 +97,39 @@ impl SimDisk {
             fail_after: None,
             fail_read_after: None,
             unreadable_at: None,
+            unreadable_times: u64::MAX,
+            at_once: None,
             fail_nth: None,
             lies: false,
             flushes: 0,
             shared: SharedDevice::default(),
+            hang_ticks: 0,
+            given_up: 0,
+            gives_up: false,
             counts_as_durable: false,
+        }
+    }
+
+    /// It answers nothing for so many ticks; then it goes on, or the system gives up what it was asked for.
+    pub(crate) fn hang(&mut self, ticks: u64, gives_up: bool) {
+        (self.hang_ticks, self.gives_up) = (ticks, gives_up);
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether it answers nothing now.
+    pub(crate) fn hangs(&self) -> bool {
+        self.hang_ticks > 0
+    }
+
+    /// Of one that hangs, about a second has gone by.
+    pub(crate) fn tick(&mut self) {
+        if self.hang_ticks > 0 {
+            self.hang_ticks -= 1;
+            self.given_up += u64::from(self.hang_ticks == 0 && self.gives_up);
         }
     }
 
@@ -173,7 +211,9 @@ impl SimDisk {
     /// Reads succeed again. Says whether one failed.
     pub fn end_read_errors(&mut self) -> bool {
         self.fail_read_after = None;
-        self.unreadable_at.take().is_some()
+        let has_failed = self.unreadable_at.take().is_some() || self.unreadable_times == 0;
+        self.unreadable_times = u64::MAX;
+        has_failed
     }
 
     /// A flush that covers everything up to `mark` is complete.
@@ -312,6 +352,15 @@ impl SimDisk {
         if self.is_nth(access) { Err(MediaError::Io) } else { Ok(()) }
     }
 
+    /// In which order so many commands that are asked for at once are carried out.
+    fn order(&mut self, commands: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..commands).collect();
+        if let Some(rng) = &mut self.at_once {
+            (1..commands).rev().for_each(|at| order.swap(at, rng.below(at as u64 + 1) as usize));
+        }
+        order
+    }
+
     fn count_down(&mut self) -> Result<(), MediaError> {
         match &mut self.fail_after {
             Some(0) => Err(MediaError::Gone),
@@ -358,6 +407,10 @@ impl SyncDevice for SimDisk {
             None => {}
         }
         if self.unreadable_at == Some(offset_bytes) {
+            self.unreadable_times -= 1;
+            if self.unreadable_times == 0 {
+                self.unreadable_at = None;
+            }
             return Err(MediaError::Io);
         }
         self.peek(offset_bytes, buf);
@@ -370,6 +423,29 @@ impl SyncDevice for SimDisk {
         self.nth(Access::Write)?;
         self.put(offset_bytes, bytes);
         Ok(())
+    }
+
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+        for at in self.order(parts.len()) {
+            let (offset_bytes, buf) = &mut parts[at];
+            self.read_pages(*offset_bytes, buf).map_err(|error| (*offset_bytes, error))?;
+        }
+        Ok(())
+    }
+
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        let mut result = Ok(());
+        for at in self.order(parts.len()) {
+            let (offset_bytes, bytes) = parts[at];
+            if result.is_ok() {
+                result = self.write(offset_bytes, bytes).map_err(|error| (offset_bytes, error));
+            }
+            // What was under way with it has happened or not.
+            if result.is_err() && self.at_once.as_mut().is_some_and(|rng| rng.chance(50)) {
+                self.put(offset_bytes, bytes);
+            }
+        }
+        result
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {

@@ -4,6 +4,7 @@ mod damage;
 mod meanwhile;
 mod order;
 mod ticks;
+mod waits;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,8 +32,6 @@ enum Asked {
 
 /// Writes and flushes at which a start may be cut short.
 pub(crate) const MOST_WRITES_OF_A_START: u64 = 40;
-/// Reads of a start of which one may fail.
-pub(crate) const MOST_READS_OF_A_START: u64 = 60;
 
 /// How much of a run is left.
 #[derive(Debug)]
@@ -171,7 +170,7 @@ impl Guest {
     ) -> Result<(), StoreError> {
         let mut failed = false;
         if rng.chance(plan.start_read_errors) {
-            world.ssd.fail_read_after = Some(rng.below(MOST_READS_OF_A_START));
+            plan.fail_read_of_start(&mut world.ssd, rng);
             let started = world.restart(machine.clone());
             failed = world.ssd.end_read_errors();
             self.note_start(failed);
@@ -228,6 +227,7 @@ impl Guest {
             self.look_at_order(world, rng)?;
         }
         meanwhile(plan, world, rng);
+        run.may_end_in_hang(plan, world, rng);
         // Another scheme has no second copies of what it takes over, and who asks for it may not know yet that the SSD died.
         self.is_rescued &= !world.switched_since;
         self.write_around(plan, world, rng)?;
@@ -326,26 +326,6 @@ impl Guest {
         Ok(())
     }
 
-    fn wait_for_one(&mut self, world: &mut World) -> Result<(), String> {
-        let before = self.asked.len();
-        while self.asked.len() == before {
-            if !world.step() {
-                if world.is_held() {
-                    // Others have to end before this one goes on.
-                    return Ok(());
-                }
-                if !self.may_wait && world.stands_still() {
-                    return Err(format!("{} requests wait, and no device is at anything", self.asked.len()));
-                }
-                if !world.step_or_tick() {
-                    return Err(format!("{} requests are never answered", self.asked.len()));
-                }
-            }
-            self.collect(world)?;
-        }
-        Ok(())
-    }
-
     fn ask(&mut self, plan: &Plan, now_ns: u64, rng: &mut Rng) -> GuestRequest {
         self.token += 1;
         let total = self.model.sectors() as u64;
@@ -388,15 +368,15 @@ impl Guest {
 
     pub(crate) fn collect(&mut self, world: &mut World) -> Result<(), String> {
         for event in world.take_events() {
-            self.answered(event, world.now_ns())?;
+            self.answered(event, world.now_ns(), world.hung_until_ns)?;
         }
         world.take_complaint()
     }
 
-    fn answered(&mut self, event: Answer, now_ns: u64) -> Result<(), String> {
+    fn answered(&mut self, event: Answer, now_ns: u64, hung_until_ns: u64) -> Result<(), String> {
         let (asked, since_ns) = self.asked.remove(&event.token).ok_or("an answer to nothing")?;
         self.tally.answered += 1;
-        if !self.may_wait && now_ns - since_ns > MOST_LATENCY_NS {
+        if !self.may_wait && now_ns - since_ns.max(hung_until_ns) > MOST_LATENCY_NS {
             return Err(format!("{asked:?} took {} ms", (now_ns - since_ns) / 1_000_000));
         }
         let waited_ns: u64 = WaitedFor::ALL.iter().map(|&cause| event.waits.ns(cause)).sum();
@@ -584,6 +564,7 @@ impl Guest {
             self.tally.members_replaced += std::mem::take(&mut pair.replaced);
         }
         self.tally.misdirected += std::mem::take(&mut world.misdirected);
+        self.tally.hangs += std::mem::take(&mut world.hangs);
         self.tally.decayed += std::mem::take(&mut world.decayed);
         self.tally.ssd_errors += alarms.ssd_errors;
         self.tally.read_ssd_errors += alarms.read_ssd_errors;

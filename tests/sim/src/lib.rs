@@ -18,13 +18,17 @@
 //!   not yet known to be durable may look as if it had never been written after a kill or power cut, and nothing else may.
 //! * **Death of an SSD**: the cache SSD that volumes share answers nobody any more while they are served, and is there again at the next
 //!   start; or the read SSD does.
+//! * **Hang**: any device answers nothing for a time that is counted in ticks, half a minute at most. What it was asked for is under way until
+//!   then, and is carried out in any order, or the system gives it up: it has happened or not, and is an error. The host may go down meanwhile. Of
+//!   a pair one member hangs, for ever or for a time, or both do.
 //! * **Rot**: of superblock, directory and table pages, which the cache SSD holds twice, one copy becomes unreadable between
 //!   two runs.
 //! * **Misdirected write**: a write of blocks to the cache SSD is told to have ended well and has gone to other blocks there; where it
 //!   should have gone the old content stays. (Of what describes the cache such a write is as one that a device lies about.)
 //! * **Clock jumps**: the time of a request is hours later than that of the one before, or earlier, and the ticks of an hour come at once.
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
-//!   sectors). During a start one read, or every write and flush from one on, fails.
+//!   sectors). During a start one read fails, for good or a few times, or every write and flush from one on does. What a start asks
+//!   for at once is carried out in any order; of what was asked at once with a write that fails, each has happened or not.
 //!
 //! * **Ordered write-back**: every cache SSD is lost, together with the power or not, and power fails again while the redo log is applied.
 //! * **A pair of SSDs**: each member tears, reorders, fails, stops answering or goes bad by itself, and is lost at a crash and
@@ -34,7 +38,8 @@
 //!   share them, extents move, and volumes and schemes change, at the same time; the directory goes to one member after the other.
 //!
 //! A volume owns no more places on the SSD than its share and reserve. While all devices work, a request that waits
-//! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes. So is a
+//! while none of them is at anything is a failure, and so is one that takes hundreds of times what a device takes; where one hangs that holds
+//! for the volumes that do not use it. So is a
 //! write to a place of the SSD where one has failed.
 //!
 //! Commands are carried out in any order that the service times happen to give. Nothing else goes wrong:
@@ -66,12 +71,13 @@ mod rot;
 mod run;
 pub mod scenario;
 mod space;
+mod start;
 mod together;
 mod world;
 
 pub use attack::{
-    Changing, attack, attack_changing_pairs, attack_damaged, attack_host, attack_in_full, attack_ordered,
-    attack_pair, attack_pairs, attack_plans, attack_two_devices,
+    Changing, attack, attack_changing_pairs, attack_damaged, attack_hangs, attack_host, attack_in_full,
+    attack_ordered, attack_pair, attack_pairs, attack_plans, attack_two_devices,
 };
 pub use direct::DirectHost;
 pub use disk::{Access, SimDisk};

@@ -69,7 +69,7 @@ impl Host<'_> {
                 runs.push(self.with(at, |plan, volume, rng| volume.guest.begin(plan, &volume.world, rng)));
             }
             self.end_flushes();
-            if !moves {
+            if !moves && self.plans[0].faults.hanging_member.is_some() {
                 // One that hangs is given up in time.
                 (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.tick()));
             }
@@ -120,6 +120,10 @@ impl Host<'_> {
     /// Cuts the volume's guest off, has everything written back, and takes the volume off the SSD.
     fn begin_going(&mut self, at: usize) -> Result<(), String> {
         let Some(tag) = self.volumes[at].tag else { return Ok(()) };
+        if self.with(at, |_, volume, _| volume.world.has_hanging_device()) {
+            // It would have to wait.
+            return Ok(());
+        }
         self.end_flushes();
         let may_go = self.with(at, |_, volume, _| volume.guest.leave(&mut volume.world))?;
         // What a device that hangs was asked for may still end there.

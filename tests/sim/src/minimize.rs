@@ -47,6 +47,7 @@ const WITHOUTS: &[(&str, LeaveOut)] = &[
     ("shares", |plan| (plan.share_changes, plan.membership_changes) = (0, 0)),
     ("write-arounds", |plan| plan.write_arounds = 0),
     ("switches", |plan| plan.scheme_switches = 0),
+    ("hangs", |plan| plan.hangs = 0),
     ("clock-jumps", |plan| plan.clock_jumps = 0),
     ("spare-places", |plan| plan.most_spare_places = 0),
     ("step-limit", |plan| plan.most_steps = None),

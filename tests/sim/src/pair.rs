@@ -271,7 +271,8 @@ impl SimPair {
 
     /// Goes on with a resilver, if there is one. False: that waits for something.
     pub(crate) fn resilver_step(&mut self, first: &mut SimDisk) -> bool {
-        if self.holds_labels && self.resilvering.labels_come_next() {
+        let hangs = first.hangs() || self.second.hangs();
+        if hangs || (self.holds_labels && self.resilvering.labels_come_next()) {
             return false;
         }
         let member = usize::from(self.labels.in_sync[0]);
@@ -368,6 +369,12 @@ impl SimPair {
             0 => first,
             _ => &mut self.second,
         }
+    }
+
+    /// Whether a label is on its way to a member that answers.
+    pub(crate) fn may_record(&self, first: &SimDisk) -> bool {
+        let disk = if self.labels.first_in_sync() == 0 { first } else { &self.second };
+        self.is_recording() && !disk.hangs()
     }
 
     /// Whether a label is on its way.

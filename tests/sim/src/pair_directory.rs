@@ -166,9 +166,18 @@ fn fails(percent: u64, rng: &mut Rng) -> bool {
 impl OnPair {
     /// Whether the member was dropped since, or did not answer in time. No other one is late: the thread's limit goes by no clock that
     /// jumps.
-    fn is_closed(pair: &SimPair, to: To, since_tick: u64, hanging: Option<usize>) -> bool {
-        let is_late = hanging == Some(to.member) && pair.ticks > since_tick + MOST_TICKS;
-        !pair.health.uses(to.member) || pair.is_gone(to) || is_late
+    fn is_closed(
+        &self,
+        first: &SimDisk,
+        pair: &SimPair,
+        (to, since_tick): (To, u64),
+        hanging: Option<usize>,
+    ) -> bool {
+        if !pair.health.uses(to.member) || pair.is_gone(to) {
+            return true;
+        }
+        let hangs = hanging == Some(to.member) || pair.device_of(first, to).hangs();
+        hangs && pair.ticks > since_tick + MOST_TICKS && !self.asked.is_last(to.member, &pair.health)
     }
 
     /// Goes a step further; `None`: it cannot now.
@@ -189,16 +198,18 @@ impl OnPair {
                 self.next_member(first, pair);
             }
             Stage::On { to, since_tick, flush } => {
-                let is_closed = OnPair::is_closed(pair, to, since_tick, hanging);
-                let hangs = faults.hanging_member.is_some();
-                if hangs && pair.is_concerned(to, faults, faults.hanging_member) && !is_closed {
+                let is_closed = self.is_closed(first, pair, (to, since_tick), hanging);
+                let hangs = faults.hanging_member.is_some()
+                    && pair.is_concerned(to, faults, faults.hanging_member)
+                    || !pair.is_gone(to) && pair.device_of(first, to).hangs();
+                if hangs && !is_closed {
                     return None;
                 }
                 self.carry_out(first, pair, (to, is_closed), flush, (faults, rng));
             }
             Stage::Open { to, since_tick, ended } => {
                 let worth = pair.device_of(first, to).shared.worth(ended);
-                if worth == Worth::Open && !OnPair::is_closed(pair, to, since_tick, hanging) {
+                if worth == Worth::Open && !self.is_closed(first, pair, (to, since_tick), hanging) {
                     return None;
                 }
                 let is_ok = worth == Worth::Durable;

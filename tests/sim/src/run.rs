@@ -88,6 +88,10 @@ pub struct Plan {
     /// In how many of a hundred starts a read fails, once. The start is refused then and tried again, or it succeeds, and
     /// what could not be read may fail to be read later; older bytes must not come in its place.
     pub start_read_errors: u64,
+    /// Such a read fails so many times at most, and then succeeds; 0: for as long as the start lasts.
+    pub start_read_tries: u64,
+    /// What a start asks of the SSD at once is carried out in any order, and where it is cut short, each of it has happened or not.
+    pub starts_at_once: bool,
     /// With other volumes: their backing disks are one device, whose flushes cover and fail all.
     pub shares_backing: bool,
     /// In how many of a hundred steps a drain begins, or a few times ends early.
@@ -108,6 +112,10 @@ pub struct Plan {
     pub looks_around: bool,
     /// Every run ends with a drain, after which the backing disk alone is looked at.
     pub ends_drained: bool,
+    /// In how many of a hundred steps one of the volume's devices stops answering for a time.
+    pub hangs: u64,
+    /// At the end of that the system gives up what it was asked for. Requests may fail then.
+    pub hangs_give_up: bool,
     /// In how many of a hundred requests the clock jumps: by hours, back, or so that ticks come all at once.
     pub clock_jumps: u64,
     /// The SSD says that a flush has ended and does nothing, which no guarantee holds against. For tests of the simulator itself.
@@ -151,6 +159,8 @@ pub struct RunCounts {
     pub misdirected: u64,
     /// Times at which the clock jumped.
     pub clock_jumps: u64,
+    /// Devices that stopped answering for a time.
+    pub hangs: u64,
     /// Blocks that went bad while volumes were served, or after a crash.
     pub decayed: u64,
     /// Blocks that a crash may have left as they were before, because they were damaged before they were known to be durable.
@@ -222,6 +232,7 @@ impl std::ops::AddAssign for RunCounts {
         self.ssds_lost += other.ssds_lost;
         self.misdirected += other.misdirected;
         self.clock_jumps += other.clock_jumps;
+        self.hangs += other.hangs;
         self.decayed += other.decayed;
         self.doubtful += other.doubtful;
         self.rotten += other.rotten;
@@ -274,6 +285,7 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
     let mut ssd = World::formatted_ssd(&first.machines[0]).map_err(|error| error.to_string())?;
     ssd.lies = first.ssd_lies;
+    first.prepare_starts(&mut ssd);
     let mut volumes: Vec<Option<(World, Guest, Rng)>> = plans.iter().map(|_| None).collect();
     for round in 0..plans.iter().map(|plan| plan.rounds).max().unwrap_or(0) {
         for (i, (plan, volume)) in plans.iter().zip(&mut volumes).enumerate() {
@@ -315,6 +327,7 @@ impl Plan {
             || (self.decay > 0 && self.decays == Decay::Ssd)
             || self.ssd_deaths > 0
             || self.start_read_errors > 0
+            || (self.hangs > 0 && self.hangs_give_up)
     }
 
     /// Whether requests may wait for the engine's next tick, because something failed.
@@ -324,6 +337,7 @@ impl Plan {
             || self.decay > 0
             || self.ssd_deaths > 0
             || self.start_read_errors > 0
+            || (self.hangs > 0 && (self.hangs_give_up || self.machines[0].config.ssd_is_pair))
     }
 
     pub(crate) fn machine(&self, round: u32) -> Machine {

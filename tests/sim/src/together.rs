@@ -9,7 +9,7 @@ use lode_types::Rng;
 
 use crate::disk::SimDisk;
 use crate::durable::{Known, Lost};
-use crate::guest::{Guest, MOST_READS_OF_A_START, MOST_WRITES_OF_A_START, RunBudget};
+use crate::guest::{Guest, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::membership::Doing;
 use crate::pair::{Cache, open};
@@ -65,6 +65,7 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let Some(first) = plans.first() else { return Ok(Vec::new()) };
     let mut cache = Cache::formatted(&first.machines[0]).map_err(|error| error.to_string())?;
     cache.first.lies = first.ssd_lies;
+    first.prepare_starts(&mut cache.first);
     let mut rng = Rng::new(first.seed);
     let mut backing_bytes = 0;
     let volume = |(number, plan): (usize, &Plan)| {
@@ -96,6 +97,10 @@ impl Host<'_> {
         self.start(round).map_err(|error| error.to_string())?;
         self.live(round)?;
         let crash = first.crash.pick(&mut self.rng);
+        if crash == Crash::Stop || first.ends_drained {
+            // That waits for them.
+            (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.end_hangs()));
+        }
         self.end_flushes();
         if crash == Crash::Stop {
             self.finish_membership(round)?;
@@ -234,7 +239,7 @@ impl Host<'_> {
         let fails = self.rng.chance(first.start_read_errors);
         let mut failed = false;
         if fails {
-            self.cache.first.fail_read_after = Some(self.rng.below(MOST_READS_OF_A_START));
+            first.fail_read_of_start(&mut self.cache.first, &mut self.rng);
             let started = self.start(round);
             failed = self.cache.first.end_read_errors();
             if started.is_err() {

@@ -1,8 +1,10 @@
 //! One host: an engine, its devices, and a clock that jumps from event to event.
 
 mod devices;
+mod hangs;
 mod ordered;
 mod pairs;
+mod space;
 mod starts;
 
 pub(crate) use pairs::FoundPairs;
@@ -36,6 +38,8 @@ struct Pending {
     mark: u64,
     ticket: Option<FlushTicket>,
     flushed: Option<Result<(), MediaError>>,
+    /// The system gave it up after a hang.
+    is_given_up: bool,
 }
 
 /// A flush that ended well, while it is not known how those beside it end.
@@ -90,6 +94,13 @@ pub struct World {
     due: BinaryHeap<Reverse<(u64, u64)>>,
     pending: HashMap<u64, Pending>,
     held: VecDeque<Held>,
+    /// What waits for devices that hang, with how many times these had been given up.
+    hung: Vec<(u64, u64)>,
+    /// When something waited for such a device last.
+    pub(crate) hung_until_ns: u64,
+    /// Devices that hung, and whether any may.
+    pub(crate) hangs: u64,
+    pub(crate) may_hang: bool,
     arrivals: u64,
     /// Ticks of the engine.
     ticks: u64,
@@ -177,6 +188,10 @@ impl World {
             due: BinaryHeap::new(),
             pending: HashMap::new(),
             held: VecDeque::new(),
+            hung: Vec::new(),
+            hung_until_ns: 0,
+            hangs: 0,
+            may_hang: false,
             arrivals: 0,
             steps: 0,
             digest: 0,
@@ -274,7 +289,7 @@ impl World {
         let completion = match self.next_decided() {
             Some(completion) => Some(completion),
             None => {
-                let Some(Reverse((at, arrival))) = self.due.pop() else { return self.pair_step_alone() };
+                let Some((at, arrival)) = self.next_due() else { return self.pair_step_alone() };
                 self.now_ns = self.now_ns.max(at);
                 self.engine.set_clock(self.now_ns);
                 let pending = self.pending.remove(&arrival).expect("what is due is pending");
@@ -287,28 +302,6 @@ impl World {
         }
         self.pair_step();
         self.take_commands();
-        true
-    }
-
-    /// Lets the directory's way to the SSD go on, or an answer of the host arrive, by chance or where nothing else happens.
-    fn space_step(&mut self) -> bool {
-        const CHANCE: u64 = 30;
-        // A flush that is held may wait for that of the directory.
-        let is_alone = self.due.is_empty();
-        let World { space, ssd, pair, other_pairs, rng, engine, .. } = self;
-        let Some(space) = space else { return false };
-        if !space.has_something(self.number, ssd) || !(is_alone || rng.chance(CHANCE)) {
-            return false;
-        }
-        if let Some(answer) = space.next_answer(self.number) {
-            engine.space_answered(answer);
-        } else if pair.is_some() {
-            let mut pairs = each_of(ssd, pair.as_deref_mut(), other_pairs).collect();
-            return space.step_on_pairs(&mut pairs, &self.faults, rng);
-        } else {
-            let ssd_gone = self.faults.ssd_gone || self.ssd_died;
-            space.step(ssd, &Faults { ssd_gone, ..self.faults }, rng);
-        }
         true
     }
 
@@ -396,7 +389,7 @@ impl World {
 
     /// Whether no device has anything to do, and no answer is left to be taken.
     pub(crate) fn stands_still(&self) -> bool {
-        self.due.is_empty() && self.held.is_empty() && self.events.is_empty()
+        self.due.is_empty() && self.hung.is_empty() && self.held.is_empty() && self.events.is_empty()
     }
 
     /// Lets the engine do what it does now and then.
@@ -404,6 +397,7 @@ impl World {
         self.notice_failures();
         self.ticks += 1;
         self.engine.tick();
+        self.tick_devices();
         self.tick_pairs();
         self.resilver_pairs();
         self.pair_step();
@@ -449,7 +443,12 @@ impl World {
     pub fn step_or_tick(&mut self) -> bool {
         // Until one that hangs, perhaps for another volume, is given up.
         let may_hang = self.faults.hanging_member.is_some() || self.failing_member.is_some();
-        let ticks = if may_hang { 16 } else { 4 };
+        let ticks = match self.has_hanging_device() {
+            // Until it answers again.
+            true => 40,
+            false if may_hang => 16,
+            false => 4,
+        };
         (0..ticks).any(|_| {
             self.step() || !self.events.is_empty() || {
                 self.tick();
@@ -478,6 +477,8 @@ impl World {
         under_way.sort_unstable_by_key(|(arrival, _)| *arrival);
         self.due.clear();
         self.held.clear();
+        self.hung.clear();
+        self.end_hangs();
         self.events.clear();
         if let Some(mut space) = self.space.take() {
             let World { ssd, pair, other_pairs, rng, .. } = self;

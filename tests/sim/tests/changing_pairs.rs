@@ -23,7 +23,7 @@ fn run_all(volumes: usize, other_pairs: u64, change: impl Fn(Plan) -> Plan) -> R
     let ssd_bytes = if other_pairs > 0 { 5 << 20 } else { 9 << 20 };
     let sum = run_neighbours(volumes, ssd_bytes, plan_of);
     assert!(sum.gone > 20 && sum.came > 5 && sum.renamed > 10 && sum.switches > 30, "{sum:?}");
-    assert!(sum.share_moves > 30 && sum.members_dropped > 50 && sum.members_resilvered > 20, "{sum:?}");
+    assert!(sum.share_moves > 30 && sum.members_dropped > 50 && sum.members_resilvered > 10, "{sum:?}");
     assert_eq!((sum.failed_reads, sum.failed_writes), (0, 0), "{sum:?}");
     sum
 }
@@ -59,4 +59,11 @@ fn g4_g9_members_of_several_pairs_fail_while_volumes_come_and_go() {
 fn g9_g10_a_member_hangs_while_volumes_come_and_go() {
     let faults = Faults { hanging_member: Some(0), ..Faults::default() };
     run_all(2, 0, |plan| Plan { faults, crash: Crash::Kill, ..plan });
+}
+
+/// Also both of a pair: then neither is dropped, guests and the directory wait for them, and nobody gets an error.
+#[test]
+fn g9_members_hang_for_a_time_while_volumes_come_and_go() {
+    let sum = run_all(2, 0, |plan| Plan { hangs: 2, crash: Crash::Any, ..plan });
+    assert!(sum.hangs > 200, "{sum:?}");
 }

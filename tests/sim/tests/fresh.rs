@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lode_sim::{
-    Changing, Crash, RunCounts, attack, attack_changing_pairs, attack_damaged, attack_in_full,
+    Changing, Crash, RunCounts, attack, attack_changing_pairs, attack_damaged, attack_hangs, attack_in_full,
     attack_ordered, attack_pair, attack_pairs, attack_two_devices,
 };
 
@@ -103,6 +103,11 @@ fn fresh_pairs_of_ssds() {
 #[test]
 fn fresh_caches_on_several_pairs_of_ssds() {
     with_fresh_seeds("several pairs of SSDs", |seed| attack_pairs(seed, Crash::Any));
+}
+
+#[test]
+fn fresh_devices_that_hang() {
+    with_fresh_seeds("devices that hang", |seed| attack_hangs(seed, Crash::Any));
 }
 
 #[test]

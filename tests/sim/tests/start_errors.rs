@@ -27,6 +27,41 @@ fn g5_reads_fail_during_starts_after_kills() {
     assert_eq!(tally.unreadable, 0, "what a kill left is known, and an error of the moment hides nothing");
 }
 
+/// A read that fails up to three times in a row and then succeeds hides nothing: it is tried again, or the start is refused and tried again.
+#[test]
+fn g5_reads_of_starts_that_need_several_tries_hide_nothing() {
+    let plan_of = |machine, seed| {
+        let plan = plan(vec![machine], seed);
+        Plan {
+            crash: Crash::Power,
+            start_read_errors: 100,
+            start_read_tries: 3,
+            starts_at_once: true,
+            ..plan
+        }
+    };
+    let sum = run_each(all_schemes(), seeds(), plan_of);
+    assert!(sum.start_read_errors > 100, "{sum:?}");
+    assert_eq!((sum.unreadable, sum.failed_reads), (0, 0), "{sum:?}");
+}
+
+/// Of several writes that a start has under way at once any may have happened when it is cut short.
+#[test]
+fn g2_starts_are_cut_short_with_several_writes_under_way() {
+    for crash in [Crash::Power, Crash::Kill] {
+        let plan_of = |machine, seed| Plan {
+            crash,
+            failed_starts: 3,
+            starts_at_once: true,
+            requests: 150,
+            ..plan(vec![machine], seed)
+        };
+        let sum = run_each(all_schemes(), seeds().div_ceil(2), plan_of);
+        assert!(sum.starts_cut > 300 && sum.failed_starts > 50, "{sum:?}");
+        assert_eq!((sum.failed_reads, sum.failed_writes), (0, 0), "{sum:?}");
+    }
+}
+
 /// A write with FUA is durable before the journal says so. Whatever read of the next start fails, its bytes or an error
 /// come back, in that run and in later ones.
 #[test]

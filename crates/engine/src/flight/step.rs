@@ -281,6 +281,9 @@ impl Flight {
             access.reserved.place = false;
             self.stage = Stage::WriteSsd;
             next.act = Act::WriteSsd;
+            if planted("read-waits-for-its-fill") {
+                next.end = None;
+            }
         }
         if fills_frame {
             next.free_frame = self.frame.take();
@@ -362,7 +365,10 @@ impl Flight {
         }
         let put = Some(self.put(place, crc, self.puts_dirty(facts.is_dirty)));
         if !is_write_back {
-            return Next { put, act: Act::Finish, ..Next::default() };
+            let is_read = self.access().is_some_and(|access| !access.is_write());
+            let end = is_read.then_some(PartEnd::Served(Served::Backing));
+            let end = end.filter(|_| planted("read-waits-for-its-fill"));
+            return Next { put, end, act: Act::Finish, ..Next::default() };
         }
         // What the block had beside the SSD is stale.
         let free_frame = std::mem::replace(&mut self.frame, self.next_frame.take());

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -144,18 +144,26 @@ impl SyncDevice for CacheDevice {
 }
 
 type Job = Box<dyn FnOnce(&mut FileDevice<MediaFile>) + Send>;
+/// Whether a member is waited for however long it takes.
+type IsNeeded = Box<dyn Fn() -> bool + Send>;
 
 /// A member, asked on a thread of its own, which is left behind when it does not come back in time.
 pub(crate) struct MemberDevice {
     file: MediaFile,
     limit: Duration,
     jobs: Option<Sender<Job>>,
+    is_needed: IsNeeded,
     is_gone: bool,
 }
 
 impl MemberDevice {
     pub(crate) fn new(file: MediaFile, limit: Duration) -> MemberDevice {
-        MemberDevice { file, limit, jobs: None, is_gone: false }
+        MemberDevice { file, limit, jobs: None, is_needed: Box::new(|| false), is_gone: false }
+    }
+
+    /// It is waited for beyond the limit as long as this says so.
+    pub(crate) fn unless(self, is_needed: impl Fn() -> bool + Send + 'static) -> MemberDevice {
+        MemberDevice { is_needed: Box::new(is_needed), ..self }
     }
 
     fn within_limit<T: Send + 'static>(
@@ -171,7 +179,11 @@ impl MemberDevice {
             let _ = sender.send(work(device));
         });
         let sent = self.jobs().is_some_and(|jobs| jobs.send(job).is_ok());
-        match receiver.recv_timeout(self.limit) {
+        let mut received = receiver.recv_timeout(self.limit);
+        while matches!(received, Err(RecvTimeoutError::Timeout)) && (self.is_needed)() {
+            received = receiver.recv_timeout(self.limit);
+        }
+        match received {
             Ok(result) if sent => result,
             _ => {
                 (self.is_gone, self.jobs) = (true, None);
@@ -242,5 +254,19 @@ mod tests {
         assert_eq!(device.read(0, &mut bytes), Err(MediaError::Gone));
         assert!(began.elapsed() < Duration::from_millis(150), "it is waited for once");
         drop(release);
+    }
+
+    #[test]
+    fn a_member_that_no_other_one_stands_in_for_is_waited_for() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let options = OpenOptions { create_size: Some(1 << 20), ..OpenOptions::default() };
+        let file = MediaFile::open(&folder.path().join("ssd"), &options).unwrap();
+        let mut device = MemberDevice::new(file, Duration::from_millis(20)).unless(|| true);
+        let began = Instant::now();
+        let slow = device.within_limit(|_| {
+            thread::sleep(Duration::from_millis(200));
+            Ok(7)
+        });
+        assert_eq!((slow, began.elapsed() >= Duration::from_millis(200)), (Ok(7), true));
     }
 }

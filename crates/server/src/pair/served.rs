@@ -414,7 +414,7 @@ impl ServedPair {
         let number = self.wait_for_turn(kind, &health);
         let mut asked = InTurn::new(health);
         while let Some(member) = asked.next_member() {
-            asked.ended(member, self.run_on(member, kind));
+            asked.ended(member, self.run_on(member, kind, asked));
         }
         if let Some(number) = number {
             self.resilver().end_write(number);
@@ -448,15 +448,25 @@ impl ServedPair {
         }
     }
 
-    fn run_on(&self, member: usize, kind: &CommandKind) -> Result<(), MediaError> {
+    /// Carries it out on a member, which is given up when it does not answer in time, unless no other one has it.
+    fn run_on(self: &Arc<Self>, member: usize, kind: &CommandKind, asked: InTurn) -> Result<(), MediaError> {
         let Member { file, disks, .. } = self.state().members[member].clone();
         let (Some(file), Some(disks)) = (file, disks) else { return Err(MediaError::Gone) };
-        let mut device = MemberDevice::new(file, self.limit);
+        let pair = Arc::clone(self);
+        let is_last = move || asked.is_last(member, &pair.health().0);
+        let mut device = MemberDevice::new(file, self.limit).unless(is_last.clone());
         match kind {
             CommandKind::Write { offset_bytes, data } => {
                 device.write(PairLabel::DATA_START_BYTES + offset_bytes, &data.concat())
             }
-            _ => flush_member(&mut device, &disks, self.limit),
+            _ => {
+                let mut done = flush_member(&mut device, &disks, self.limit);
+                // Flushes of others on it have not ended in time.
+                while done.is_err() && !disks.have_failed() && is_last() {
+                    done = flush_member(&mut device, &disks, self.limit);
+                }
+                done
+            }
         }
     }
 }

@@ -30,6 +30,14 @@ impl InTurn {
         (0..MEMBERS).find(|&member| self.began.uses(member) && self.results[member].is_none())
     }
 
+    /// Whether nobody else who has everything now has taken it, or is still to be asked: without this member it fails, and so it is waited
+    /// for however long that takes.
+    pub fn is_last(&self, member: usize, now: &PairHealth) -> bool {
+        let may_take = |other: usize| self.took(other) || self.results[other].is_none();
+        let mut others = (0..MEMBERS).filter(|&other| other != member && now.in_sync[other]);
+        !others.any(may_take) && !planted("last-member-is-not-waited-for")
+    }
+
     /// A member has taken it, or failed.
     pub fn ended(&mut self, member: usize, result: Result<(), MediaError>) {
         self.results[member] = Some(result);
@@ -100,6 +108,20 @@ mod tests {
         assert_eq!(lacks.end(&health([false, true], false)), Some(Err(MediaError::Gone)));
         let nowhere = asked(both, [FAILED, FAILED]);
         assert_eq!((nowhere.failed_members(&both).count(), nowhere.end(&both)), (0, Some(FAILED)));
+    }
+
+    #[test]
+    fn the_last_one_is_waited_for() {
+        let both = health([true, true], true);
+        let mut asked = InTurn::new(both);
+        assert!(!asked.is_last(0, &both), "the other one may take it");
+        asked.ended(0, FAILED);
+        assert!(asked.is_last(1, &both));
+        asked.ended(0, Ok(()));
+        assert!(!asked.is_last(1, &both));
+        assert!(asked.is_last(1, &health([false, true], true)), "the one that took it was taken out");
+        let before = health([false, true], true);
+        assert!(InTurn::new(before).is_last(1, &before), "one that is resilvered is not enough");
     }
 
     #[test]

@@ -45,6 +45,12 @@ pub(super) fn meanwhile(plan: &Plan, world: &mut World, rng: &mut Rng) {
     if plan.decay > 0 && rng.chance(plan.decay) {
         world.decay(plan.decays);
     }
+    if plan.hangs > 0 {
+        world.may_hang = true;
+        if rng.chance(plan.hangs) {
+            world.hang_something(plan.hangs_give_up, rng);
+        }
+    }
     if plan.member_changes > 0 && rng.chance(plan.member_changes) {
         world.change_members();
     }

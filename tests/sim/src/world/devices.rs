@@ -29,7 +29,7 @@ impl World {
         disk.flushes += u64::from(is_flush);
         let ticket = is_flush.then(|| disk.shared.begin_flush());
         let flushed = (is_flush && self.rng.chance(50)).then(|| self.flush(&command, member, mark));
-        Pending { command, member, mark, ticket, flushed }
+        Pending { command, member, mark, ticket, flushed, is_given_up: false }
     }
 
     fn flush(&mut self, command: &Command, member: Option<To>, mark: u64) -> Result<(), MediaError> {
@@ -97,16 +97,22 @@ impl World {
 
     /// The end of a command, unless it is that of a flush of which nobody knows yet what it is worth.
     pub(super) fn carry_out(&mut self, pending: Pending) -> Option<(Completion, Option<To>)> {
-        let Pending { command, member, mark, ticket, flushed } = pending;
+        let Pending { command, member, mark, ticket, flushed, is_given_up } = pending;
         let (id, device) = (command.id, command.device);
         if let Some(ticket) = ticket {
-            let result = flushed.unwrap_or_else(|| self.flush(&command, member, mark));
+            let mut result = flushed.unwrap_or_else(|| self.flush(&command, member, mark));
+            if is_given_up {
+                // The device may have been through with it.
+                self.disk(device, member).drop_covered(mark);
+                result = Err(MediaError::Io);
+            }
             let completion = Completion { id, result, bufs: Bufs::new() };
             let ended = self.disk(device, member).shared.end_flush(ticket, result.is_ok());
             self.held.push_back(Held { device, member, ended, completion });
             return self.next_decided();
         }
-        if let Some(error) = self.fails(&command, member) {
+        let given_up = is_given_up.then_some(MediaError::Io);
+        if let Some(error) = given_up.or_else(|| self.fails(&command, member)) {
             if error != MediaError::Gone {
                 self.note_bad_place(&command);
                 self.apply_in_part(&command, member);

@@ -163,7 +163,7 @@ impl World {
         let mut sides = sides.iter_mut();
         for (number, (first, pair)) in each_of(ssd, pair.as_deref_mut(), other_pairs).enumerate() {
             let mut side = sides.next();
-            while pair.is_recording() && (is_alone || rng.chance(CHANCE)) {
+            while pair.may_record(first) && (is_alone || rng.chance(CHANCE)) {
                 if !pair.record(first) {
                     engine.device_failed(DeviceId::Ssd);
                 }
