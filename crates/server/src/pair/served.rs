@@ -448,12 +448,13 @@ impl ServedPair {
         }
     }
 
-    /// Carries it out on a member, which is given up when it does not answer in time, unless no other one has it.
+    /// Carries it out on a member, which is given up when it does not answer in time, unless no other one has it and the
+    /// service goes on.
     fn run_on(self: &Arc<Self>, member: usize, kind: &CommandKind, asked: InTurn) -> Result<(), MediaError> {
         let Member { file, disks, .. } = self.state().members[member].clone();
         let (Some(file), Some(disks)) = (file, disks) else { return Err(MediaError::Gone) };
         let pair = Arc::clone(self);
-        let is_last = move || asked.is_last(member, &pair.health().0);
+        let is_last = move || !pair.is_closing() && asked.is_last(member, &pair.health().0);
         let mut device = MemberDevice::new(file, self.limit).unless(is_last.clone());
         match kind {
             CommandKind::Write { offset_bytes, data } => {
