@@ -441,13 +441,14 @@ impl World {
     /// Lets one device finish something, or where everything stands still, the engine do what it does
     /// now and then. False: nothing moves any more.
     pub fn step_or_tick(&mut self) -> bool {
-        // Until one that hangs, perhaps for another volume, is given up.
-        let may_hang = self.faults.hanging_member.is_some() || self.failing_member.is_some();
-        let ticks = match self.has_hanging_device() {
+        let ticks = match self.failing_member {
+            // Until one that hangs, perhaps for another volume, is given up, and labels say so: that takes long where a flush beside that of
+            // another one stays open.
+            Some(_) => 80,
             // Until it answers again.
-            true => 40,
-            false if may_hang => 16,
-            false => 4,
+            None if self.has_hanging_device() => 40,
+            None if self.faults.hanging_member.is_some() => 16,
+            None => 4,
         };
         (0..ticks).any(|_| {
             self.step() || !self.events.is_empty() || {
