@@ -78,6 +78,7 @@ pub fn check_pair_label(data: &[u8]) -> bool {
     assert!(label.member < PairLabel::MEMBERS && label.in_sync.contains(&true));
     assert!(label.number < label.pairs && label.pairs <= PairLabel::MOST_PAIRS);
     assert!(label.pair_bytes <= label.device_bytes - PairLabel::DATA_START_BYTES);
+    assert!(label.resilvered_bytes <= label.pair_bytes);
     true
 }
 

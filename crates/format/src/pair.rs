@@ -34,6 +34,9 @@ pub struct PairLabel {
     pub pairs: usize,
     /// In the run of which epoch of the cache each of them was dropped last, and with it what it alone had; 0: never.
     pub dropped_in: [u64; PairLabel::MEMBERS],
+    /// While one of the two does not have everything: so many of the pair's first bytes it has all the same, as the other one, and gets what is
+    /// written. 0 where it is not resilvered.
+    pub resilvered_bytes: u64,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -49,6 +52,8 @@ struct Raw {
     /// Pairs beside this one: a label from before there could be several has zeroes here, and is of the only one.
     other_pairs: u8,
     dropped_in: [U64; PairLabel::MEMBERS],
+    /// Zeroes in a label from before a resilver could be gone on with.
+    resilvered_bytes: U64,
 }
 
 impl PairLabel {
@@ -77,6 +82,7 @@ impl PairLabel {
             number: self.number as u8,
             other_pairs: self.pairs as u8 - 1,
             dropped_in: self.dropped_in.map(U64::new),
+            resilvered_bytes: U64::new(self.resilvered_bytes),
         });
         page::seal(&mut page);
         page
@@ -95,6 +101,7 @@ impl PairLabel {
             number: raw.number.into(),
             pairs: usize::from(raw.other_pairs) + 1,
             dropped_in: raw.dropped_in.map(U64::get),
+            resilvered_bytes: raw.resilvered_bytes.get(),
         };
         let wrong = |field| Err(FormatError { what: WHAT, wrong: Wrong::Field(field) });
         if label.generation > PairLabel::MOST_GENERATIONS {
@@ -115,6 +122,9 @@ impl PairLabel {
         let fits = |end: u64| end <= label.device_bytes;
         if !label.pair_bytes.checked_add(PairLabel::DATA_START_BYTES).is_some_and(fits) {
             return wrong("pair_bytes");
+        }
+        if label.resilvered_bytes > label.pair_bytes {
+            return wrong("resilvered_bytes");
         }
         Ok(label)
     }

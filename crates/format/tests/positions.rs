@@ -89,6 +89,7 @@ fn label_of_a_pair() {
         number: 2,
         pairs: 4,
         dropped_in: [B, C],
+        resilvered_bytes: 0x1111_2222,
     };
     check_page(
         &label.encode()[..],
@@ -103,6 +104,7 @@ fn label_of_a_pair() {
             (0x3c, "03"),               // pairs beside it
             // In which epochs its members were dropped.
             (0x3d, "b1b2b3b4b5b6b7b82122232425262728"),
+            (0x4d, "2222111100000000"), // bytes that are resilvered
         ],
     );
     assert_eq!(PairLabel::decode(&label.encode()[..]), Ok(label));
@@ -113,10 +115,11 @@ fn label_of_a_pair() {
         PairLabel { pair_bytes: u64::MAX, ..label },
         PairLabel { generation: u64::MAX, ..label },
         PairLabel { number: 4, ..label },
+        PairLabel { resilvered_bytes: label.pair_bytes + 1, ..label },
     ];
     assert!(impossible.iter().all(|label| PairLabel::decode(&label.encode()[..]).is_err()));
     // Those from before there could be several have zeroes there.
-    let one = PairLabel { number: 0, pairs: 1, dropped_in: [0; 2], ..label };
+    let one = PairLabel { number: 0, pairs: 1, dropped_in: [0; 2], resilvered_bytes: 0, ..label };
     assert!(one.encode()[0x3b..].iter().all(|&byte| byte == 0));
 }
 

@@ -36,6 +36,7 @@ fn pair_label(generation: u64) -> Vec<u8> {
         number: 0,
         pairs: 1,
         dropped_in: [0; 2],
+        resilvered_bytes: 0,
     }
     .encode()
     .to_vec()

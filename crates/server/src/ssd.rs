@@ -417,7 +417,7 @@ fn serve_from(
             let of_pairs = of_daemon.under_nothing();
             let serve = |(files, pair): (PairFiles, &Pair)| {
                 let mut members = [None, None];
-                for member in (0..MEMBERS).filter(|&member| files.is_used(member)) {
+                for member in (0..MEMBERS).filter(|&member| pair.writes_to(member)) {
                     members[member] = Some(of_daemon.under_path(&files.paths[member])?);
                 }
                 let disks = MemberDisks { pair: of_pairs.clone(), members };

@@ -561,6 +561,7 @@ impl Guest {
             // Once for all who use it.
             self.tally.members_dropped += std::mem::take(&mut pair.dropped);
             self.tally.members_resilvered += std::mem::take(&mut pair.resilvered);
+            self.tally.members_resumed += std::mem::take(&mut pair.resumed);
             self.tally.members_replaced += std::mem::take(&mut pair.replaced);
         }
         self.tally.misdirected += std::mem::take(&mut world.misdirected);

@@ -9,7 +9,7 @@ use lode_store::pair::{
     Followers, MEMBERS, Pair, PairArray, PairDevice, PairHealth, erase_label, probe_pair, write_label,
 };
 use lode_store::{Store, StoreError, SyncDevice};
-use lode_types::{BlockSize, Rng};
+use lode_types::{BlockSize, Rng, planted};
 
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
@@ -50,6 +50,10 @@ pub struct SimPair {
     pub(crate) ticks: u64,
     /// Members that were resilvered in this run.
     pub(crate) resilvered: u64,
+    /// Resilvers that runs went on with where the ones before them had ended, and that nobody has counted.
+    pub(crate) resumed: u64,
+    /// This run does.
+    is_resumed: bool,
     /// Members that were dropped in this run.
     pub(crate) dropped: u64,
     /// Members in whose place another device came in this run.
@@ -176,6 +180,8 @@ impl SimPair {
             were_dropped: [false; MEMBERS],
             ticks: 0,
             resilvered: 0,
+            resumed: 0,
+            is_resumed: false,
             dropped: 0,
             replaced: 0,
             holds_labels: false,
@@ -207,7 +213,9 @@ impl SimPair {
         // One that was being resilvered says so itself.
         let is_unfinished = |member: usize| labels[member].is_some_and(|label| !label.in_sync[member]);
         self.resilvers |= (0..MEMBERS).any(is_unfinished);
-        let is_used = |member: usize| labels[member].is_some() && said.in_sync[member];
+        let is_used = |member: usize| {
+            labels[member].is_some() && (said.in_sync[member] || said.resilvered() == Some(member))
+        };
         let mut devices = [Some(first), Some(&mut self.second)];
         for member in (0..MEMBERS).filter(|&member| !is_used(member)) {
             devices[member] = None;
@@ -219,8 +227,9 @@ impl SimPair {
     pub(crate) fn begin_run(&mut self, first: &mut SimDisk, labels: Pair, epoch: u64, used: Vec<Range<u64>>) {
         self.epoch = epoch;
         (self.labels, self.known_generation) = (labels, Some(labels.generation));
-        self.health =
-            PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, resilvering: None };
+        // One of which labels say how much it has gets what is written from the beginning.
+        let (in_sync, resilvering) = (labels.in_sync, labels.resilvered());
+        self.health = PairHealth { in_sync, is_recorded: true, is_lost: false, resilvering };
         (self.version, self.followers, self.has_failed) = (1, Followers::default(), false);
         (self.recording, self.dropped, self.resilvered, self.replaced) = (None, 0, 0, 0);
         (self.resilvering, self.used) = (Resilvering::default(), used);
@@ -228,8 +237,15 @@ impl SimPair {
         self.gone.clear();
         (first.shared, self.second.shared) = (SharedDevice::default(), SharedDevice::default());
         let behind = (0..MEMBERS).find(|&member| !labels.in_sync[member]);
-        if let Some(member) = behind.filter(|_| std::mem::take(&mut self.resilvers)) {
-            self.resilvering.begin(member);
+        let is_wanted = std::mem::take(&mut self.resilvers);
+        self.is_resumed = resilvering.is_some();
+        match behind {
+            Some(member) if self.is_resumed => {
+                self.resilvering.resume(member, self.version);
+                self.resumed += 1;
+            }
+            Some(member) if is_wanted => self.resilvering.begin(member),
+            _ => {}
         }
     }
 
@@ -260,7 +276,7 @@ impl SimPair {
             return false;
         }
         // One that was resilvered has everything when its labels say so.
-        let is_alone = !self.health.in_sync[1 - to.member] || self.is_resilvering();
+        let is_alone = !self.health.in_sync[1 - to.member] || self.resilvered_member() == Some(1 - to.member);
         only.is_none_or(|only| to.member == only && !self.is_gone(to) && !is_alone)
     }
 
@@ -286,6 +302,8 @@ impl SimPair {
                 self.resilvering.begun(self.version);
             }
             Came::Failed(member) => self.drop_member(member),
+            Came::Says(labels) => self.labels = labels,
+            Came::Said(generation) => self.known_generation = self.known_generation.max(Some(generation)),
             Came::IsToCount(before) => self.labels = before,
             Came::Counts(labels) => {
                 self.known_generation = self.known_generation.max(Some(self.labels.generation));
@@ -306,9 +324,19 @@ impl SimPair {
         self.resilvered
     }
 
+    /// Whether this run goes on with a resilver where another one ended, and how many bytes of the pair labels call resilvered.
+    pub fn resumed(&self) -> Option<u64> {
+        self.is_resumed.then_some(self.labels.resilvered_bytes)
+    }
+
     /// Whether a member is being resilvered.
     pub(crate) fn is_resilvering(&self) -> bool {
-        self.resilvering.is_under_way()
+        self.resilvered_member().is_some()
+    }
+
+    /// The member that is being resilvered, until labels say that it has everything.
+    pub(crate) fn resilvered_member(&self) -> Option<usize> {
+        self.resilvering.member()
     }
 
     /// A member has failed, or an operator takes it out. The last one is not dropped.
@@ -316,6 +344,12 @@ impl SimPair {
         if self.health.resilvering == Some(member) {
             self.change(|health| health.resilvering = None);
             self.resilvering.give_up();
+            // Labels say how much it has, which it gets no more of.
+            if self.labels.resilvered_bytes > 0 && !planted("resilvered-stays-after-a-failure") {
+                self.labels = self.labels.without_resilvered();
+                self.change(|health| health.is_recorded = false);
+                self.recording = Some(Recording::Begun);
+            }
         } else if self.health.in_sync == [true; MEMBERS] {
             self.change(|health| (health.in_sync[member], health.is_recorded) = (false, false));
             self.labels = self.labels.without(member, self.epoch);
@@ -478,7 +512,7 @@ impl SimPair {
         *disk = SimDisk::new_in_place_of(disk);
         let device_bytes = disk.size_bytes();
         erase_label(disk)?;
-        write_label(disk, &PairLabel { device_bytes, ..said.label(member) })
+        write_label(disk, &said.label_of_new(device_bytes))
     }
 
     /// After the next start a member that is missing or behind is resilvered.

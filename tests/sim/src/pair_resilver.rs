@@ -6,7 +6,7 @@ use std::ops::Range;
 use lode_format::{DeviceLayout, PAGE_BYTES, PairLabel};
 use lode_store::SyncDevice;
 use lode_store::pair::{Followers, MEMBERS, Pair, Resilver, read_part, write_part};
-use lode_types::MediaError;
+use lode_types::{MediaError, planted};
 
 use crate::disk::SimDisk;
 
@@ -21,6 +21,7 @@ const FIRST_LABEL_STEPS: usize = 2;
 #[derive(Debug, Default)]
 pub(crate) struct Resilvering {
     pub(crate) resilver: Resilver,
+    member: usize,
     step: Step,
 }
 
@@ -29,7 +30,7 @@ pub(crate) struct Resilvering {
 enum Step {
     #[default]
     Nothing,
-    /// The label that says that it lacks something: so many writes and flushes of it are done.
+    /// The label that says that it has nothing: so many writes and flushes of it are done.
     Label(usize, usize),
     /// Nobody sends anything to the device that was there, as of this change of the pair.
     Replacing(u64),
@@ -39,6 +40,10 @@ enum Step {
     /// A part, once nobody writes to it.
     Part(Range<u64>),
     Copying(Range<u64>, Vec<u8>),
+    /// What was copied until now becomes durable.
+    FlushPart,
+    /// The labels that say how much is resilvered: so many writes and flushes of them are done.
+    Progress(Pair, usize),
     Flush,
     /// The labels of before it counts: so many writes and flushes of them are done.
     Before(Pair, Pair, usize),
@@ -58,6 +63,10 @@ pub(crate) enum Came {
     Begun,
     /// It is over, and this member is to be dropped: the one that cannot be written, or not be resilvered from the other one.
     Failed(usize),
+    /// Labels are about to say this of how much is resilvered.
+    Says(Pair),
+    /// Labels of this generation say it.
+    Said(u64),
     /// The other one has these labels of before it counts.
     IsToCount(Pair),
     /// It has everything, and is waited for from now on, as these labels are to say.
@@ -74,11 +83,13 @@ impl Resilvering {
     }
 
     pub(crate) fn begin(&mut self, member: usize) {
+        self.member = member;
         self.step = Step::Label(member, 0);
     }
 
-    pub(crate) fn is_under_way(&self) -> bool {
-        !matches!(self.step, Step::Nothing)
+    /// Which member it is of, while it is under way.
+    pub(crate) fn member(&self) -> Option<usize> {
+        (!matches!(self.step, Step::Nothing)).then_some(self.member)
     }
 
     /// What comes next are the labels that say that the member counts.
@@ -89,6 +100,12 @@ impl Resilvering {
     /// What comes next is to look for what is to be copied.
     pub(crate) fn begins_to_copy(&self) -> bool {
         matches!(self.step, Step::Draining(_))
+    }
+
+    /// It goes on where another run ended. The member gets what is written, as of this change of the pair.
+    pub(crate) fn resume(&mut self, member: usize, version: u64) {
+        self.member = member;
+        self.step = Step::Draining(Some(version));
     }
 
     /// It has begun with this change of the pair.
@@ -117,7 +134,8 @@ impl Resilvering {
         match std::mem::take(&mut self.step) {
             Step::Nothing => return Came::Waits,
             Step::Label(member, done) => {
-                return self.begin_label(disks[member], &labels.label(member), done, version);
+                let new = labels.label_of_new(disks[member].size_bytes());
+                return self.begin_label(disks[member], &new, done, version);
             }
             Step::Replacing(before) if !followers.may_replace(before) => {
                 self.step = Step::Replacing(before);
@@ -130,7 +148,7 @@ impl Resilvering {
                 return Came::Begun;
             }
             Step::Draining(Some(since)) if followers.may_copy(since) => {
-                self.resilver.begin(used.to_vec());
+                self.resilver.begin(used.to_vec(), labels.resilvered_bytes);
                 self.step = Step::Next;
             }
             Step::Draining(since) => {
@@ -138,18 +156,8 @@ impl Resilvering {
                 return Came::Waits;
             }
             Step::Next => self.step = self.resilver.next_part().map_or(Step::Flush, Step::Part),
-            Step::Part(part) if !self.resilver.may_copy() => {
-                self.step = Step::Part(part);
-                return Came::Waits;
-            }
-            Step::Part(part) => {
-                let Ok(bytes) = read_part(disks[1 - member], &part) else { return Came::Failed(member) };
-                self.step = Step::Copying(part, bytes);
-            }
-            Step::Copying(part, bytes) => {
-                let Ok(()) = write_part(disks[member], &part, &bytes) else { return Came::Failed(member) };
-                self.resilver.part_copied();
-                self.step = Step::Next;
+            copying @ (Step::Part(_) | Step::Copying(..) | Step::FlushPart | Step::Progress(..)) => {
+                return self.copy_step(copying, disks, labels);
             }
             Step::Flush => {
                 let Ok(()) = disks[member].flush() else { return Came::Failed(member) };
@@ -170,6 +178,49 @@ impl Resilvering {
                 }
             }
             Step::Labels(said, member, done) => return self.label_counting(disks, said, member, done),
+        }
+        Came::On
+    }
+
+    /// One step of the copying of a part, and of what labels say then.
+    fn copy_step(&mut self, step: Step, disks: [&mut SimDisk; MEMBERS], labels: &Pair) -> Came {
+        let member = self.member;
+        match step {
+            Step::Part(part) if !self.resilver.may_copy() => {
+                self.step = Step::Part(part);
+                return Came::Waits;
+            }
+            Step::Part(part) => {
+                let Ok(bytes) = read_part(disks[1 - member], &part) else { return Came::Failed(member) };
+                self.step = Step::Copying(part, bytes);
+            }
+            Step::Copying(part, bytes) => {
+                let Ok(()) = write_part(disks[member], &part, &bytes) else { return Came::Failed(member) };
+                self.resilver.part_copied();
+                self.step = Step::FlushPart;
+            }
+            Step::FlushPart => {
+                let is_flushed = planted("resilvered-before-its-flush") || disks[member].flush().is_ok();
+                if !is_flushed {
+                    return Came::Failed(member);
+                }
+                let said =
+                    labels.with_resilvered(disks[member].size_bytes(), self.resilver.resilvered_bytes());
+                self.step = Step::Progress(said, 0);
+                return Came::Says(said);
+            }
+            Step::Progress(said, done) => {
+                // As of all labels, the other one must not be older than what this one says.
+                if write_label(disks, &said, 1 - member, done).is_err() {
+                    return Came::Failed(member);
+                }
+                if done == BOTH_LABELS_STEPS - 1 {
+                    self.step = Step::Next;
+                    return Came::Said(said.generation);
+                }
+                self.step = Step::Progress(said, done + 1);
+            }
+            _ => unreachable!("nothing else is a step of a part"),
         }
         Came::On
     }
@@ -216,7 +267,7 @@ impl Resilvering {
         Came::On
     }
 
-    /// One write or flush of the label that says that it lacks something.
+    /// One write or flush of the label that says that it has nothing.
     fn begin_label(&mut self, disk: &mut SimDisk, label: &PairLabel, done: usize, version: u64) -> Came {
         if begin_label(disk, label, done).is_err() {
             return Came::Failed(label.member);
@@ -239,7 +290,7 @@ fn write_label(disks: [&mut SimDisk; MEMBERS], said: &Pair, first: usize, done: 
 fn begin_label(disk: &mut SimDisk, label: &PairLabel, done: usize) -> Result<(), MediaError> {
     match done {
         0 | 1 => disk.write(DeviceLayout::superblock(done as u8), &[0; PAGE_BYTES]),
-        3 => put_label(disk, &PairLabel { device_bytes: disk.size_bytes(), ..*label }),
+        3 => put_label(disk, label),
         _ => disk.flush(),
     }
 }

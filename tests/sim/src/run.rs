@@ -179,6 +179,8 @@ pub struct RunCounts {
     pub members_dropped: u64,
     /// SSDs of a pair that were resilvered.
     pub members_resilvered: u64,
+    /// Resilvers that a start went on with where the run before had ended.
+    pub members_resumed: u64,
     /// SSDs of a pair in whose place another one came while guests were served.
     pub members_replaced: u64,
     /// Commands on the SSD that failed.
@@ -242,6 +244,7 @@ impl std::ops::AddAssign for RunCounts {
         self.dropped_clean_copies += other.dropped_clean_copies;
         self.members_dropped += other.members_dropped;
         self.members_resilvered += other.members_resilvered;
+        self.members_resumed += other.members_resumed;
         self.members_replaced += other.members_replaced;
         self.ssd_errors += other.ssd_errors;
         self.read_ssd_errors += other.read_ssd_errors;

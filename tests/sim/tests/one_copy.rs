@@ -149,10 +149,7 @@ fn g9_an_ssd_that_was_resilvered_does_not_have_what_the_one_before_it_alone_had(
         world.take_member_out_of(pair, member);
         world.settle();
         world.replace_member_of(pair);
-        for _ in 0..8 {
-            world.settle();
-            world.tick();
-        }
+        world.settle_resilvers();
         assert_eq!(resilvered(&world), 1, "pair {pair}, member {member}");
         // Nothing was read meanwhile, so that the tables still speak of it. This run knows, and so does the next one.
         world.go_down(true);
@@ -179,7 +176,7 @@ fn g9_a_resilver_that_is_cut_short_leaves_no_copies_to_be_believed() {
         world.restart(machine.clone()).unwrap();
         pair_of(&mut world, pair).holds_labels = true;
         world.replace_member_of(pair);
-        (0..8).for_each(|_| {
+        (0..40).for_each(|_| {
             world.settle();
             world.tick();
         });
@@ -219,10 +216,7 @@ fn g9_new_ssds_that_fail_do_not_make_the_other_one_seem_old() {
             let disk = if member == 0 { &mut world.ssd } else { &mut pair.second };
             disk.fail_nth = Some((Access::Flush, flushes));
             world.replace_member();
-            (0..8).for_each(|_| {
-                world.settle();
-                world.tick();
-            });
+            world.settle_resilvers();
         }
         // One more has just come when the power fails.
         world.replace_member();

@@ -36,6 +36,7 @@ fn g2_a_pair_keeps_what_one_ssd_keeps() {
 fn g2_the_loss_of_either_ssd_at_any_crash_loses_nothing() {
     let sum = run_all(|machine, seed| Plan { rounds: 6, member_losses: 60, ..plan(vec![machine], seed) });
     assert!(sum.members_dropped > 200 && sum.members_resilvered > 100, "{sum:?}");
+    assert!(sum.members_resumed > 20, "{sum:?}");
 }
 
 #[test]
@@ -47,6 +48,7 @@ fn g9_ssds_are_taken_out_and_replaced_while_guests_are_served() {
         ..plan(vec![machine], seed)
     });
     assert!(sum.members_replaced > 200 && sum.members_resilvered > 100, "{sum:?}");
+    assert!(sum.members_resumed > 20, "{sum:?}");
     assert!(sum.dropped_clean_copies > 100, "{sum:?}");
 }
 
@@ -127,8 +129,7 @@ fn run_resilvered(world: &mut World, machine: &Machine, reads: &impl Fn(&mut Wor
     world.pair.as_mut().expect("a pair").resilver_after_start();
     world.restart(machine.clone()).unwrap();
     reads(world);
-    world.settle();
-    world.tick();
+    world.settle_resilvers();
     assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
     world.go_down(true);
 }
@@ -334,8 +335,7 @@ fn g9_a_resilver_writes_what_seems_to_be_there() {
         world.go_down(false);
         world.pair.as_mut().expect("a pair").resilver_after_start();
         world.restart(machine.clone()).unwrap();
-        world.settle();
-        world.tick();
+        world.settle_resilvers();
         assert_eq!(world.pair.as_ref().expect("a pair").resilvered(), 1);
         world.go_down(true);
         world.pair.as_mut().expect("a pair").replace(&mut world.ssd, 0);

@@ -313,8 +313,7 @@ fn g7_pairs_go_on_each_without_another_member_and_neither_is_believed_when_it_co
     world.pair.as_mut().expect("a pair").resilver_after_start();
     world.other_pairs[0].pair.resilver_after_start();
     world.restart(machine.clone()).unwrap();
-    world.settle();
-    world.tick();
+    world.settle_resilvers();
     let resilvered =
         [world.pair.as_ref().expect("a pair").resilvered(), world.other_pairs[0].pair.resilvered()];
     assert_eq!(resilvered, [1, 1]);

@@ -81,6 +81,66 @@ fn a_resilver_keeps_its_pace_and_says_how_far_it_is() {
     daemon.stop();
 }
 
+/// What the resilvered SSD had when the daemon was killed it is not given again, and it has all that was written since.
+#[test]
+fn g9_a_resilver_goes_on_where_a_kill_cut_it_short() {
+    let site = site();
+    let with_rate = |mirror: &str, rate: &str| {
+        configure(&site, "new.img", mirror, &format!("resilver_rate = \"{rate}\""));
+    };
+    configure(&site, "one.img", "other.img", "resilver_rate = \"512KiB\"");
+    let daemon = site.serve_up();
+    write_all(&daemon, 1);
+    replace(&site, "one.img", "new.img");
+    let done = |state: &str| {
+        let list = lode_ok(&["device", "list", &site.text("test.toml"), "--json"]);
+        let list: Value = serde_json::from_str(&list).unwrap();
+        let ssds = list["ssds"].as_array().unwrap();
+        let new = ssds.iter().find(|ssd| ssd["state"] == state);
+        new.map(|new| (new["done_bytes"].as_u64().unwrap(), list["generation"].as_u64().unwrap()))
+    };
+    wait_for(&site, "new.img", "resilvering");
+    let (_, generation) = done("resilvering").unwrap();
+    // Labels say how far it is, which makes them newer.
+    let deadline = Instant::now() + PATIENCE;
+    let copied_bytes = loop {
+        assert!(Instant::now() < deadline, "{}", site.log());
+        let (done, now) = done("resilvering").expect("it takes long");
+        if now > generation {
+            break done;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    };
+    write_all(&daemon, 2);
+    daemon.kill();
+    with_rate("other.img", "512KiB");
+    let daemon = site.serve_up();
+    let is_told = |words: &str| {
+        let deadline = Instant::now() + PATIENCE;
+        while !site.log().contains(words) {
+            assert!(Instant::now() < deadline, "{words}: {}", site.log());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    };
+    is_told("are resilvered, and the rest follows while guests are served");
+    write_all(&daemon, 3);
+    wait_for(&site, "new.img", "resilvering");
+    let (again, _) = done("resilvering").unwrap();
+    assert!(again + MIB >= copied_bytes, "{again} of {copied_bytes}");
+    daemon.stop();
+    with_rate("other.img", "200MiB");
+    let daemon = site.serve_up();
+    wait_for(&site, "new.img", "in-sync");
+    is_told(" were before");
+    check_all(&daemon, 3);
+    daemon.kill();
+    site.lose_memory();
+    let _away = Away::take(&site, "other.img");
+    let daemon = site.serve_up();
+    check_all(&daemon, 3);
+    daemon.stop();
+}
+
 /// Has the backing disk of the first VM hold something, which what is in another place on an SSD is not.
 fn fill_backing(site: &Site) {
     let bytes: Vec<u8> = (0..2 * BLOCKS).flat_map(|at| block(at, 9)).collect();

@@ -28,8 +28,14 @@ pub(crate) fn begin_pairs(
     mut remember: impl FnMut(usize, u64) -> Result<(), ServerError>,
 ) -> Result<(), ServerError> {
     for pair in &files.pairs {
-        for (path, why) in pair.paths.iter().zip(&pair.left_out) {
-            if let Some(why) = why {
+        for (member, (path, why)) in pair.paths.iter().zip(&pair.left_out).enumerate() {
+            let Some(why) = why else { continue };
+            if pair.pair.resilvered() == Some(member) {
+                warn!(
+                    "SSD {} of the pair is not read: {why}. What the other one holds dirty is on one SSD until then",
+                    path.display()
+                );
+            } else {
                 warn!(
                     "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` \
                      resilvers it, or another one in its place, while guests are served",

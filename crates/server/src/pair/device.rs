@@ -39,7 +39,7 @@ impl PairFiles {
     /// The pair as one device.
     pub(crate) fn device(&self) -> PairDevice<MemberDevice> {
         let device = |member: usize| {
-            let file = self.files[member].as_ref().filter(|_| self.is_used(member))?;
+            let file = self.files[member].as_ref().filter(|_| self.pair.writes_to(member))?;
             Some(MemberDevice::new(file.clone(), self.limit))
         };
         PairDevice::new(self.pair, [device(0), device(1)])

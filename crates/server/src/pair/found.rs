@@ -10,6 +10,7 @@ use lode_store::pair::{MEMBERS, Pair, probe_pair};
 use lode_store::{Store, StoreError, StoreErrorKind, probe_read_ssd};
 
 use super::device::{MemberDevice, PairFiles};
+use crate::config::Size;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
 
@@ -266,6 +267,10 @@ fn left_out(founds: [Found<'_>; MEMBERS], pair: &Pair) -> Result<[Option<String>
             labels.iter().flatten().any(|label| label.generation == pair.generation && label.in_sync[member]);
         left_out[member] = match found {
             FoundAtPath::Label(_) if pair.in_sync[member] => None,
+            FoundAtPath::Label(_) if pair.resilvered() == Some(member) => Some(format!(
+                "the first {} of it are resilvered, and the rest follows while guests are served",
+                Size(pair.resilvered_bytes)
+            )),
             FoundAtPath::Label(_) => Some(match is_needed {
                 true => "it is as it was in an earlier run, or another one was put in its place, and lacks what was written since",
                 false => "it lacks what was written since it was dropped",

@@ -252,12 +252,15 @@ fn believed(path: &Path, disks: DisksOf) -> Result<DisksOf, String> {
     ))
 }
 
-/// Goes on with a member that was being resilvered when the last run ended.
+/// Goes on with a member that was being resilvered when the last run ended: where that was, if labels say so, or from the beginning.
 pub(crate) fn resume_resilver(
     pair: &Arc<ServedPair>,
     disks: impl FnOnce(&Path) -> Result<DisksOf, String>,
     used: impl FnOnce() -> Vec<std::ops::Range<u64>> + Send + 'static,
 ) -> Result<(), String> {
+    if pair.health().0.resilvering.is_some() {
+        return pair.go_on_resilvering(used);
+    }
     let (path, labels) = {
         let state = pair.state();
         let Some(member) = state.members.iter().find(|member| member.wants_resilver) else { return Ok(()) };
@@ -293,11 +296,10 @@ fn open_new(path: &Path, pair: &Pair, force: bool, limit: Duration) -> Result<Me
     Ok(file)
 }
 
-/// Has a device say that it is the member that the pair lacks, and lacks something.
+/// Has a device say that it is the member that the pair lacks, and has nothing.
 fn put_label(file: &MediaFile, pair: &Pair, limit: Duration) -> Result<(), ServerError> {
     let mut device = MemberDevice::new(file.clone(), limit);
-    let mut label = pair.label(usize::from(pair.in_sync[0]));
-    label.device_bytes = file.size_bytes();
+    let label = pair.label_of_new(file.size_bytes());
     let said = erase_label(&mut device).and_then(|()| write_label(&mut device, &label));
     said.map_err(|error| ServerError::store(file.path().display(), error))
 }

@@ -23,6 +23,8 @@ use crate::shared::DisksOf;
 
 /// Longest that it sleeps at once to go no faster than it may.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// How often labels say how much is resilvered, so that a start can go on from there.
+const PROGRESS_PAUSE: Duration = Duration::from_secs(5);
 /// What is said of one that is not finished when the service ends; the next start goes on with it.
 const SERVICE_ENDS: &str = "the service ends; it goes on with the next start";
 
@@ -69,9 +71,38 @@ impl ServedPair {
         let version = self.set_health(&state, |health| health.resilvering = Some(member));
         drop(state);
         self.tell_all();
+        self.spawn_resilver(Resilvered { member, number }, version, used)
+    }
+
+    /// Goes on with the member that gets what is written since the run began, because labels say how much it has.
+    ///
+    /// # Errors
+    /// In words.
+    pub(super) fn go_on_resilvering(
+        self: &Arc<Self>,
+        used: impl FnOnce() -> Vec<Range<u64>> + Send + 'static,
+    ) -> Result<(), String> {
+        let mut state = self.state();
+        let (health, version) = self.health();
+        // It may have been dropped just now.
+        let Some(member) = health.resilvering else { return Ok(()) };
+        state.members[member].why = None;
+        state.resilver += 1;
+        let number = state.resilver;
+        drop(state);
+        self.spawn_resilver(Resilvered { member, number }, version, used)
+    }
+
+    /// Has a thread resilver the member, which gets what is written as of this version of the health.
+    fn spawn_resilver(
+        self: &Arc<Self>,
+        one @ Resilvered { member, number }: Resilvered,
+        version: u64,
+        used: impl FnOnce() -> Vec<Range<u64>> + Send + 'static,
+    ) -> Result<(), String> {
         let pair = Arc::clone(self);
         let body = move || {
-            let done = guarded(|| pair.resilver_member(Resilvered { member, number }, version, used));
+            let done = guarded(|| pair.resilver_member(one, version, used));
             let done = done.unwrap_or_else(|defect| Err(format!("a defect of the program: {defect}")));
             match done {
                 Ok(()) => {}
@@ -120,42 +151,91 @@ impl ServedPair {
             return Err(SERVICE_ENDS.to_owned());
         }
         let member = one.member;
-        let (path, began) = (self.state().members[member].path.display().to_string(), Instant::now());
+        let (path, resilvered_bytes) = {
+            let state = self.state();
+            (state.members[member].path.display().to_string(), state.labels.resilvered_bytes)
+        };
         let used = used();
-        let total: u64 = used.iter().map(|range| range.end - range.start).sum();
-        tracing::info!("SSD {path} is resilvered: {} to copy", Size(total));
+        let begin = |pair: &ServedPair| {
+            let mut resilver = pair.resilver();
+            resilver.begin(used, resilvered_bytes);
+            resilver.progress()
+        };
+        let (done, total) = self.while_current(one, begin)?;
+        let before = if done > 0 { format!(", and {} were before", Size(done)) } else { String::new() };
+        tracing::info!("SSD {path} is resilvered: {} to copy{before}", Size(total - done));
         self.note(EventKind::Setting, &format!("SSD {path} is being resilvered"));
-        self.while_current(one, |pair| pair.resilver().begin(used))?;
         let device = |member: usize| {
             let file = self.file(member).ok_or_else(|| "an SSD was closed".to_owned())?;
             Ok::<_, String>(MemberDevice::new(file, self.limit()))
         };
         let (mut from, mut to) = (device(1 - member)?, device(member)?);
-        let mut copied = 0;
+        let began = Instant::now();
+        self.copy_parts(one, &mut from, &mut to)?;
+        self.flush_resilvered(member, &mut to)?;
+        if !self.count(one, &mut from, &mut to)? {
+            return Ok(());
+        }
+        let text = format!(
+            "SSD {path} has everything: {} were copied in {:.0} s",
+            Size(total - done),
+            began.elapsed().as_secs_f64()
+        );
+        tracing::info!("{text}");
+        self.note(EventKind::Setting, &text);
+        Ok(())
+    }
+
+    /// Copies all that is left, as fast as the configuration allows. Now and then labels say how much is resilvered.
+    fn copy_parts(
+        self: &Arc<Self>,
+        one: Resilvered,
+        from: &mut MemberDevice,
+        to: &mut MemberDevice,
+    ) -> Result<(), String> {
+        let (mut copied, began, mut said) = (0, Instant::now(), Instant::now());
         while let Some(part) = self.next_part(one)? {
-            copy(&mut from, &mut to, &part)?;
+            copy(from, to, &part)?;
             copied += part.end - part.start;
             self.while_current(one, |pair| pair.resilver().part_copied())?;
             self.resilver_changed.notify_all();
             if self.somebody_waits.swap(false, Ordering::SeqCst) {
                 self.tell_all();
             }
+            if said.elapsed() >= PROGRESS_PAUSE {
+                self.record_progress(one, from, to)?;
+                said = Instant::now();
+            }
             self.pace(copied, began);
         }
-        let disks = self.disks_of(member).ok_or("it was closed")?;
-        flush_member(&mut to, &disks, self.limit())
-            .map_err(|error| format!("a flush of it failed ({error:?})"))?;
-        if !self.count(one, &mut from, &mut to)? {
-            return Ok(());
-        }
-        let text = format!(
-            "SSD {path} has everything: {} were copied in {:.0} s",
-            Size(total),
-            began.elapsed().as_secs_f64()
-        );
-        tracing::info!("{text}");
-        self.note(EventKind::Setting, &text);
         Ok(())
+    }
+
+    /// Has labels say how much is resilvered, once that is durable.
+    fn record_progress(
+        self: &Arc<Self>,
+        one @ Resilvered { member, .. }: Resilvered,
+        from: &mut MemberDevice,
+        to: &mut MemberDevice,
+    ) -> Result<(), String> {
+        let resilvered_bytes = self.while_current(one, |pair| pair.resilver().resilvered_bytes())?;
+        self.flush_resilvered(member, to)?;
+        let mut state = self.state();
+        if !self.is_current(&state, one) {
+            return Err(GIVEN_UP.to_owned());
+        }
+        // Before they are written: should it fail meanwhile, they are to say that it has nothing.
+        state.labels = state.labels.with_resilvered(to.size_bytes(), resilvered_bytes);
+        let labels = state.labels;
+        drop(state);
+        // The other one first: it must not be older than what this one says.
+        self.write_both_labels(labels, 1 - member, devices(member, from, to)).map(drop)
+    }
+
+    fn flush_resilvered(&self, member: usize, to: &mut MemberDevice) -> Result<(), String> {
+        let disks = self.disks_of(member).ok_or("it was closed")?;
+        let flushed = flush_member(to, &disks, self.limit());
+        flushed.map_err(|error| format!("a flush of it failed ({error:?})"))
     }
 
     /// The next part, when nobody writes to it.
@@ -215,8 +295,11 @@ impl ServedPair {
         self.tell_all();
         let have_followed = self.wait_until(|followers| followers.have_adopted(version));
         // Otherwise the labels go on saying that it lacks something; or one was dropped again, and a later label says so.
-        let written =
-            if have_followed { self.write_both_labels(labels, member, from, to) } else { Ok(false) };
+        let written = if have_followed {
+            self.write_both_labels(labels, member, devices(member, from, to))
+        } else {
+            Ok(false)
+        };
         let mut state = self.state();
         if state.resilver == number {
             state.counts = None;
@@ -259,15 +342,16 @@ impl ServedPair {
         Ok(counting)
     }
 
-    /// The label of the one that counts now, and that of the other one. Whether they were written: not, where a later one says otherwise.
+    /// The labels of both, first that of this member. Whether they were written: not, where a later one says otherwise.
     fn write_both_labels(
         self: &Arc<Self>,
         labels: Pair,
-        member: usize,
-        from: &mut MemberDevice,
-        to: &mut MemberDevice,
+        first: usize,
+        devices: [&mut MemberDevice; MEMBERS],
     ) -> Result<bool, String> {
-        for (at, device) in [(member, to), (1 - member, from)] {
+        let mut order: Vec<_> = devices.into_iter().enumerate().collect();
+        order.rotate_left(first);
+        for (at, device) in order {
             let turn = self.label_turn(at);
             if self.state().labels != labels {
                 return Ok(false);
@@ -275,7 +359,7 @@ impl ServedPair {
             let written = write_label(device, &labels.label(at));
             drop(turn);
             match written {
-                Err(error) if at == member => return Err(error.to_string()),
+                Err(error) if at == first => return Err(error.to_string()),
                 Err(error) => self.drop_member(at, &error.to_string()),
                 Ok(()) => {}
             }
@@ -283,6 +367,15 @@ impl ServedPair {
         self.remember(labels.number, labels.generation);
         Ok(true)
     }
+}
+
+/// By member, of which this one is the one that is resilvered.
+fn devices<'a>(
+    member: usize,
+    from: &'a mut MemberDevice,
+    to: &'a mut MemberDevice,
+) -> [&'a mut MemberDevice; MEMBERS] {
+    if member == 0 { [to, from] } else { [from, to] }
 }
 
 /// Has one member have what the other one has of these bytes.

@@ -121,11 +121,12 @@ impl ServedPair {
         state_file: StateFile,
         rate_bytes: u64,
     ) -> ServedPair {
-        let health =
-            PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, resilvering: None };
+        // One of which labels say how much it has gets what is written from the beginning.
+        let (in_sync, resilvering) = (labels.in_sync, labels.resilvered());
+        let health = PairHealth { in_sync, is_recorded: true, is_lost: false, resilvering };
         let MemberDisks { pair, members: mut member_disks } = disks;
         let member = |member: usize| {
-            let is_used = labels.in_sync[member];
+            let is_used = health.uses(member);
             let says = files.labels[member];
             Member {
                 path: files.paths[member].clone(),
@@ -286,7 +287,16 @@ impl ServedPair {
         let path = state.members[member].path.display().to_string();
         let is_resilvered = health.resilvering == Some(member);
         if is_resilvered {
-            self.set_health(&state, |health| health.resilvering = None);
+            // Labels may say how much it has: before anything is acknowledged that it lacks they say that it has nothing.
+            let is_known = state.labels.resilvered_bytes > 0;
+            if is_known {
+                state.labels = state.labels.without_resilvered();
+                state.must_record = true;
+            }
+            self.set_health(&state, |health| {
+                health.resilvering = None;
+                health.is_recorded &= !is_known;
+            });
             let text = format!("SSD {path} is not resilvered any more: {why}");
             tracing::warn!("{text}. What it has is not used; `lode device list` shows how the pair stands");
             self.note(kind, &text);

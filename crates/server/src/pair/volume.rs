@@ -163,10 +163,10 @@ impl VolumePair {
         while let Some((token, verdict)) = self.flushes.next_decided() {
             self.flush_decided(token, verdict);
         }
-        let in_sync = self.volume.health().in_sync;
-        for member in (0..MEMBERS).filter(|&member| in_sync[member]) {
+        let health = *self.volume.health();
+        for member in (0..MEMBERS).filter(|&member| health.uses(member)) {
             if self.flushes.has_failed(member) {
-                match in_sync == [true; MEMBERS] {
+                match health.in_sync[1 - member] {
                     true => self.pair.drop_member(member, "a flush of it failed"),
                     false => self.pair.disks().fail_file(),
                 }

@@ -11,11 +11,12 @@ use crate::device::{SyncDevice, flush, write};
 use crate::error::StoreError;
 
 /// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
-/// something begins again.
+/// something begins again. A member of which labels say how much is resilvered gets what is written, and is not read; when it fails they
+/// say that nothing is.
 #[derive(Debug)]
 pub struct PairDevice<D> {
     pair: Pair,
-    /// By member; those that are not in sync are not touched.
+    /// By member; those that labels say nothing good of are not touched.
     devices: [Option<D>; MEMBERS],
     /// Epoch of the run that begins.
     epoch: u64,
@@ -28,7 +29,10 @@ impl<D: SyncDevice> PairDevice<D> {
     /// When no device is there that has everything.
     pub fn new(pair: Pair, devices: [Option<D>; MEMBERS]) -> PairDevice<D> {
         let is_missed = |&member: &usize| pair.in_sync[member] && devices[member].is_none();
-        let pair = (0..MEMBERS).filter(is_missed).fold(pair, Pair::missing);
+        let mut pair = (0..MEMBERS).filter(is_missed).fold(pair, Pair::missing);
+        if pair.resilvered().is_some_and(|member| devices[member].is_none()) {
+            pair.resilvered_bytes = 0;
+        }
         let device = PairDevice { pair, devices, epoch: 0 };
         assert!(device.pair.in_sync != [false; MEMBERS], "somebody has everything");
         device
@@ -81,7 +85,7 @@ impl<D: SyncDevice> PairDevice<D> {
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media).
     pub(super) fn make_heads_same(&mut self) -> Result<(), StoreError> {
-        if self.pair.number == 0 && self.pair.in_sync == [true; MEMBERS] {
+        if self.pair.number == 0 && (0..MEMBERS).all(|member| self.pair.writes_to(member)) {
             let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
             let fault = |error| StoreError::media("read", 0, error);
             self.read_pages(0, &mut heads).map_err(fault)?;
@@ -91,7 +95,7 @@ impl<D: SyncDevice> PairDevice<D> {
         Ok(())
     }
 
-    /// Has those who have everything say so. One that fails is dropped, unless it is the last one.
+    /// Has those who get what is written say so. One that fails is dropped, unless it is the last one that has everything.
     fn write_labels(&mut self) -> Result<(), StoreError> {
         for member in 0..MEMBERS {
             if let Err(error) = self.write_label_of(member) {
@@ -100,10 +104,18 @@ impl<D: SyncDevice> PairDevice<D> {
                 }
                 // The next label takes the place of the one before this: this one has to be there.
                 self.write_label_of(other(member))?;
-                self.record(self.pair.without(member, self.epoch - 1))?;
+                self.record(self.without(member, self.epoch - 1))?;
             }
         }
         Ok(())
+    }
+
+    /// The pair when this member has failed, in the run of this epoch.
+    fn without(&self, member: usize, epoch: u64) -> Pair {
+        match self.pair.in_sync[member] {
+            true => self.pair.without(member, epoch),
+            false => self.pair.without_resilvered(),
+        }
     }
 
     /// Labels are to say this. Nobody is dropped who does not take it.
@@ -112,22 +124,28 @@ impl<D: SyncDevice> PairDevice<D> {
         (0..MEMBERS).try_for_each(|member| self.write_label_of(member))
     }
 
-    /// Has a member say so, if it has everything.
+    /// Has a member say so, if it gets what is written.
     fn write_label_of(&mut self, member: usize) -> Result<(), StoreError> {
-        match self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]) {
+        match self.devices[member].as_mut().filter(|_| self.pair.writes_to(member)) {
             Some(device) => write_label(device, &self.pair.label(member)),
             None => Ok(()),
         }
     }
 
-    /// Does the same with every member that has everything. One that fails is dropped, unless it is the last one; that is an error
-    /// all the same, because what was found on that member alone is believed no more, and has to be looked for again.
+    /// Does the same with every member that gets what is written. One that fails is dropped, unless it is the last one that has everything; that
+    /// is an error all the same, because what was found on that member alone is believed no more, and has to be looked for again. On one that
+    /// does not have everything nothing was found.
     fn with_all(&mut self, mut work: impl FnMut(&mut D) -> Result<(), MediaError>) -> Result<(), MediaError> {
         let mut results = [None; MEMBERS];
         for (member, result) in results.iter_mut().enumerate() {
-            if let Some(device) = self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]) {
+            if let Some(device) = self.devices[member].as_mut().filter(|_| self.pair.writes_to(member)) {
                 *result = Some(work(device));
             }
+        }
+        if let Some(member) = self.pair.resilvered()
+            && let Some(Err(_)) = results[member].take()
+        {
+            self.record(self.pair.without_resilvered()).map_err(|_| MediaError::Io)?;
         }
         match results {
             [Some(Ok(())), Some(Err(_))] => self.drop_member(1),

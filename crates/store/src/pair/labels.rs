@@ -30,6 +30,8 @@ pub struct Pair {
     pub in_sync: [bool; MEMBERS],
     /// See [`PairLabel::dropped_in`]; [`JUST_NOW`] where labels do not say it yet.
     pub dropped_in: [u64; MEMBERS],
+    /// See [`PairLabel::resilvered_bytes`]: what a resilver that was cut short need not copy again.
+    pub resilvered_bytes: u64,
 }
 
 impl Pair {
@@ -47,7 +49,18 @@ impl Pair {
         }
         let in_sync = [true; MEMBERS];
         let dropped_in = [0; MEMBERS];
-        Ok(Pair { id, number: 0, pairs: 1, generation: 1, pair_bytes, device_bytes, in_sync, dropped_in })
+        let (number, pairs, generation, resilvered_bytes) = (0, 1, 1, 0);
+        Ok(Pair {
+            id,
+            number,
+            pairs,
+            generation,
+            pair_bytes,
+            device_bytes,
+            in_sync,
+            dropped_in,
+            resilvered_bytes,
+        })
     }
 
     /// The pairs of a cache, of devices of these sizes.
@@ -124,7 +137,8 @@ impl Pair {
     ///
     /// A member is believed to have everything where the newest label says so, and its own is not older than the one before. Where only one is there, the other one may have
     /// gone on without it: it is believed when its own label says that the other one was dropped, or when the host remembers no
-    /// later label.
+    /// later label. Of a member that does not have everything the first bytes count as resilvered that all newest labels and its own say,
+    /// unless that is as old.
     ///
     /// # Errors
     /// [`StoreErrorKind::WrongMember`] when they are not of one pair, or nobody is there who is known to have everything.
@@ -180,9 +194,16 @@ impl Pair {
             device_bytes,
             in_sync: said_in_sync,
             dropped_in,
+            resilvered_bytes: 0,
         };
         let is_missed = |&member: &usize| said_in_sync[member] && !in_sync[member];
-        Ok((0..MEMBERS).filter(is_missed).fold(said, Pair::missing))
+        let mut found = (0..MEMBERS).filter(is_missed).fold(said, Pair::missing);
+        let behind = (0..MEMBERS).find(|&member| !said_in_sync[member]).and_then(|member| labels[member]);
+        if let Some(own) = behind.filter(|own| !is_outdated(own)) {
+            let said = of_newest().map(|label| label.resilvered_bytes).min().unwrap_or(0);
+            found.resilvered_bytes = said.min(own.resilvered_bytes);
+        }
+        Ok(found)
     }
 
     /// The label of a member.
@@ -201,7 +222,44 @@ impl Pair {
             member,
             in_sync: self.in_sync,
             dropped_in: self.dropped_in,
+            resilvered_bytes: self.resilvered_bytes,
         }
+    }
+
+    /// The label of a device, of so many bytes, that is to be the member which does not have everything, and has nothing yet.
+    ///
+    /// # Panics
+    /// As [`Pair::label`].
+    pub fn label_of_new(&self, device_bytes: u64) -> PairLabel {
+        PairLabel { device_bytes, resilvered_bytes: 0, ..self.label(usize::from(self.in_sync[0])) }
+    }
+
+    /// The member that does not have everything, and of which labels say how much it has.
+    pub fn resilvered(&self) -> Option<usize> {
+        (0..MEMBERS).find(|&member| !self.in_sync[member]).filter(|_| self.resilvered_bytes > 0)
+    }
+
+    /// Whether a member gets what is written, because what labels say of it holds no longer than that.
+    pub fn writes_to(&self, member: usize) -> bool {
+        self.in_sync[member] || (self.resilvered() == Some(member) && !planted("start-passes-the-resilvered"))
+    }
+
+    /// The pair when this device, of so many bytes, durably has so many of the first ones as the member that does not have everything, and gets
+    /// what is written.
+    #[must_use]
+    pub fn with_resilvered(mut self, device_bytes: u64, resilvered_bytes: u64) -> Pair {
+        self.device_bytes[usize::from(self.in_sync[0])] = device_bytes;
+        self.resilvered_bytes = resilvered_bytes;
+        self.generation += 1;
+        self
+    }
+
+    /// The pair when the member that does not have everything does not get what is written any more.
+    #[must_use]
+    pub fn without_resilvered(mut self) -> Pair {
+        self.resilvered_bytes = 0;
+        self.generation += 1;
+        self
     }
 
     /// The pair when a member does not have everything any more, since the run of this epoch.
@@ -213,6 +271,7 @@ impl Pair {
         assert!(self.in_sync[other(member)], "somebody has everything");
         self.in_sync[member] = false;
         self.dropped_in[member] = epoch;
+        self.resilvered_bytes = 0;
         self.generation += 1;
         self
     }
@@ -234,6 +293,7 @@ impl Pair {
     #[must_use]
     pub(super) fn missing(mut self, member: usize) -> Pair {
         (self.in_sync[member], self.dropped_in[member]) = (false, JUST_NOW);
+        self.resilvered_bytes = 0;
         self
     }
 
@@ -255,6 +315,7 @@ impl Pair {
     pub fn with(mut self, member: usize, device_bytes: u64) -> Pair {
         self.in_sync[member] = true;
         self.device_bytes[member] = device_bytes;
+        self.resilvered_bytes = 0;
         self.generation += 1;
         self
     }
@@ -265,7 +326,7 @@ impl Pair {
     #[must_use]
     pub(super) fn begun(mut self, labels: [Option<PairLabel>; MEMBERS]) -> Pair {
         const SKIPPED: u64 = 3;
-        let is_alone = self.in_sync != [true; MEMBERS] || labels.contains(&None);
+        let is_alone = !(0..MEMBERS).all(|member| self.writes_to(member)) || labels.contains(&None);
         if is_alone && !planted("missing-member-has-no-later-label") {
             self.generation += SKIPPED;
         }
@@ -383,184 +444,4 @@ pub fn erase_label(device: &mut dyn SyncDevice) -> Result<(), StoreError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pair() -> Pair {
-        Pair::new(CacheId([3; 16]), [9 << 20, 8 << 20]).unwrap()
-    }
-
-    fn kind(found: Result<Pair, StoreError>) -> StoreErrorKind {
-        found.expect_err("it is refused").kind()
-    }
-
-    #[test]
-    fn the_newest_label_speaks_for_both() {
-        let pair = pair();
-        assert_eq!((pair.pair_bytes, pair.first_in_sync()), (7 << 20, 0));
-        let both = [Some(pair.label(0)), Some(pair.label(1))];
-        assert_eq!(Pair::of(both, None), Ok(pair));
-        assert_eq!(Pair::of(both, Some(1)), Ok(pair));
-        // The first was dropped, and does not know it.
-        let alone = pair.without(0, 1);
-        let found = Pair::of([Some(pair.label(0)), Some(alone.label(1))], None).unwrap();
-        assert_eq!((found.in_sync, found.generation, found.first_in_sync()), ([false, true], 2, 1));
-        // It has everything again, and only one of the two says so yet.
-        let again = alone.with(0, 10 << 20);
-        let found = Pair::of([Some(again.label(0)), Some(alone.label(1))], Some(2)).unwrap();
-        assert_eq!((found.in_sync, found.device_bytes), ([true, true], [10 << 20, 8 << 20]));
-        // Of two of one generation that do not say the same nobody is believed whom one of them says to lack something.
-        let other = Pair { generation: again.generation, ..alone };
-        for labels in [[again.label(0), other.label(1)], [other.label(0), again.label(1)]] {
-            assert_eq!(Pair::of(labels.map(Some), None).unwrap().in_sync, [false, true]);
-        }
-    }
-
-    #[test]
-    fn one_alone_is_believed_when_the_other_one_cannot_have_gone_on() {
-        let pair = pair();
-        let alone = pair.without(0, 1);
-        assert!(Pair::of([None, Some(alone.label(1))], None).is_ok());
-        assert!(Pair::of([None, Some(pair.label(1))], Some(1)).is_ok());
-        // It has everything again, and nobody remembers it yet.
-        assert!(Pair::of([Some(alone.with(0, 9 << 20).label(0)), None], Some(2)).is_ok());
-        for (labels, known) in [
-            ([None, Some(pair.label(1))], None),
-            ([Some(pair.label(0)), None], Some(2)),
-            ([Some(alone.label(0)), None], Some(2)),
-            ([None, None], None),
-            // Both are copies of what they were.
-            ([Some(pair.label(0)), Some(pair.label(1))], Some(2)),
-        ] {
-            assert_eq!(kind(Pair::of(labels, known)), StoreErrorKind::WrongMember, "{labels:?} {known:?}");
-        }
-    }
-
-    #[test]
-    fn one_that_was_replaced_is_not_believed_when_it_comes_back() {
-        let pair = pair();
-        let again = pair.without(0, 1).with(0, 9 << 20);
-        // The first is the one in whose place another came, which has everything and is elsewhere.
-        let labels = [Some(pair.label(0)), Some(again.label(1))];
-        let found = Pair::of(labels, Some(again.generation)).unwrap();
-        assert_eq!((found.in_sync, found.generation), ([false, true], 3));
-        // The one that came may have gone on without the second.
-        assert_eq!(kind(Pair::of(labels, None)), StoreErrorKind::WrongMember);
-        assert_eq!(kind(Pair::of(labels, Some(1))), StoreErrorKind::WrongMember);
-        assert_eq!(kind(Pair::of(labels, Some(4))), StoreErrorKind::WrongMember);
-    }
-
-    /// One is put back as it was in an earlier run: labels of runs are two generations apart at least, those of a start that was cut short one.
-    #[test]
-    fn one_as_it_was_in_an_earlier_run_is_not_believed() {
-        let older = pair();
-        let (mut begun, mut later) = (older, older);
-        begun.generation += 1;
-        later.generation += 2;
-        let of =
-            |one: &Pair, other: &Pair, known| Pair::of([Some(one.label(0)), Some(other.label(1))], known);
-        let in_sync = |one, other| of(one, other, Some(later.generation)).unwrap().in_sync;
-        assert_eq!(in_sync(&later, &older), [true, false]);
-        assert_eq!(in_sync(&older, &later), [false, true]);
-        assert_eq!(of(&begun, &older, Some(1)).unwrap().in_sync, [true; MEMBERS]);
-        assert_eq!(in_sync(&later, &begun), [true; MEMBERS]);
-        // Where nobody remembers, the one that is newer there may not be the newest.
-        let refused = of(&later, &older, None).unwrap_err();
-        assert!(refused.to_string().contains("an old copy of one SSD"), "{refused}");
-        let refused = of(&older, &older, Some(later.generation)).unwrap_err();
-        assert!(refused.to_string().contains("both SSDs of pair"), "{refused}");
-    }
-
-    /// The host goes down between the two labels that say that a member has everything, its own and then the other one's.
-    #[test]
-    fn g9_one_that_came_and_is_missed_at_the_next_start_is_not_believed_when_it_is_back() {
-        let before = pair().without(1, 1);
-        let after = before.with(1, 9 << 20);
-        let both = [Some(before.label(0)), Some(after.label(1))];
-        assert_eq!(Pair::of(both, Some(before.generation)).unwrap().in_sync, [true; MEMBERS]);
-        // Either of them may be missing.
-        assert!(Pair::of([None, both[1]], Some(before.generation)).is_ok());
-        let alone = Pair::of([both[0], None], Some(before.generation)).unwrap().begun([both[0], None]);
-        let back = Pair::of([Some(alone.label(0)), both[1]], Some(alone.generation)).unwrap();
-        assert_eq!(back.in_sync, [true, false], "what was written meanwhile it lacks");
-        // The one in whose place it came may be there instead.
-        let older = [both[0], Some(pair().label(1))];
-        let alone = Pair::of(older, Some(before.generation)).unwrap().begun(older);
-        let back = Pair::of([Some(alone.label(0)), both[1]], Some(alone.generation)).unwrap();
-        assert_eq!(back.in_sync, [true, false], "what was written meanwhile it lacks");
-    }
-
-    #[test]
-    fn strangers_and_copies_are_refused() {
-        let (one, other) = (pair(), Pair { id: CacheId([4; 16]), ..pair() });
-        for labels in
-            [[one.label(0), other.label(1)], [one.label(0), one.label(0)], [one.label(1), one.label(0)]]
-        {
-            assert_eq!(kind(Pair::of(labels.map(Some), None)), StoreErrorKind::WrongMember);
-        }
-        assert_eq!(
-            Pair::new(CacheId([3; 16]), [1 << 20, 8 << 20]).expect_err("no room").kind(),
-            StoreErrorKind::Geometry
-        );
-    }
-
-    fn three() -> Vec<Pair> {
-        Pair::several(CacheId([3; 16]), &[[9 << 20, 8 << 20], [8 << 20; 2], [30 << 20; 2]]).unwrap()
-    }
-
-    fn labels_of(pair: &Pair) -> [Option<PairLabel>; MEMBERS] {
-        [0, 1].map(|member| Some(pair.label(member)))
-    }
-
-    #[test]
-    fn each_pair_of_a_cache_is_judged_by_its_own_labels() {
-        let pairs = three();
-        let sizes = pairs.iter().map(|pair| pair.pair_bytes >> 20);
-        assert_eq!(sizes.collect::<Vec<_>>(), [7, 7, 29]);
-        let mut labels: Vec<_> = pairs.iter().map(labels_of).collect();
-        assert_eq!(Pair::all_of(&labels, &[None; 3]).unwrap(), pairs);
-        // In each another member is missing, or was dropped.
-        let alone = pairs[1].without(0, 1);
-        labels[0][1] = None;
-        labels[1][1] = Some(alone.label(1));
-        let found = Pair::all_of(&labels, &[Some(1), None, Some(1)]).unwrap();
-        assert_eq!(
-            found.iter().map(|pair| pair.in_sync).collect::<Vec<_>>(),
-            [[true; 2], [false, true], [true; 2]]
-        );
-        // Nobody remembers the first.
-        let refused = Pair::all_of(&labels, &[None; 3]).unwrap_err();
-        assert!(refused.to_string().contains("pair 1 of 3: one SSD"), "{refused}");
-        // All of the third is missing.
-        labels[2] = [None, None];
-        let refused = Pair::all_of(&labels, &[Some(1); 3]).unwrap_err();
-        assert!(refused.to_string().contains("pair 3 of 3: neither SSD"), "{refused}");
-        assert_eq!(refused.kind(), StoreErrorKind::WrongMember);
-    }
-
-    #[test]
-    fn pairs_that_are_not_one_cache_are_refused_by_number() {
-        let pairs = three();
-        let all: Vec<_> = pairs.iter().map(labels_of).collect();
-        let stranger = labels_of(&Pair { id: CacheId([4; 16]), ..pairs[1] });
-        let mixed = [Some(pairs[1].label(0)), Some(pairs[2].label(1))];
-        for (given, words) in [
-            (vec![all[0], stranger, all[2]], "for pair 2 of 3 is of cache 04"),
-            (vec![all[0], all[2], all[1]], "for pair 2 of 3 is of pair 3"),
-            (vec![all[0], all[1], all[1]], "for pair 3 of 3 is of pair 2"),
-            (vec![all[0], mixed, all[2]], "for pair 2 of 3 is of pair 3"),
-            (vec![all[0], all[1]], "pair 1 of the 3 of cache 03"),
-            (vec![all[2]], "pair 3 of the 3"),
-            (vec![all[0], all[1], all[2], all[0]], "and 4 were given"),
-            (vec![labels_of(&pair()), labels_of(&pair())], "pair 1 of the 1"),
-        ] {
-            let refused = Pair::all_of(&given, &vec![Some(1); given.len()]).unwrap_err();
-            assert!(refused.to_string().contains(words), "{words}: {refused}");
-            assert_eq!(refused.kind(), StoreErrorKind::WrongMember);
-        }
-        assert_eq!(kind(Pair::of(mixed, Some(1))), StoreErrorKind::WrongMember);
-        assert!(pairs[1..].iter().all(|pair| Pair::of(labels_of(pair), Some(1)) == Ok(*pair)));
-        let many = vec![[8 << 20; 2]; PairLabel::MOST_PAIRS + 1];
-        assert_eq!(Pair::several(CacheId([3; 16]), &many).unwrap_err().kind(), StoreErrorKind::Geometry);
-    }
-}
+mod tests;

@@ -25,16 +25,25 @@ pub struct Resilver {
     next_write: u64,
     copied_bytes: u64,
     total_bytes: u64,
+    /// Up to where all is copied that is to be.
+    resilvered_bytes: u64,
 }
 
 impl Resilver {
-    /// These bytes of the pair are to be copied. All writes that are under way by now were begun here.
+    /// These bytes of the pair are to be copied, but for those of its first `resilvered_bytes`, which were before. All writes that are under way by
+    /// now were begun here.
     ///
     /// Numbers of writes go on from one time to the next: those of the time before may end later.
-    pub fn begin(&mut self, used: Vec<Range<u64>>) {
-        self.copied_bytes = 0;
-        self.total_bytes = used.iter().map(|range| range.end - range.start).sum();
-        self.left = used.into();
+    pub fn begin(&mut self, mut used: Vec<Range<u64>>, resilvered_bytes: u64) {
+        let bytes = |ranges: &mut dyn Iterator<Item = &Range<u64>>| {
+            ranges.map(|range| range.end - range.start).sum::<u64>()
+        };
+        used.sort_unstable_by_key(|range| range.start);
+        self.total_bytes = bytes(&mut used.iter());
+        let rest = |range: Range<u64>| range.start.max(resilvered_bytes)..range.end;
+        self.left = used.into_iter().map(rest).filter(|range| range.start < range.end).collect();
+        self.copied_bytes = self.total_bytes - bytes(&mut self.left.iter());
+        self.resilvered_bytes = resilvered_bytes;
     }
 
     /// A write to these bytes begins, under a number that [`Resilver::end_write`] is told. None: they are being copied, and it has to
@@ -83,6 +92,12 @@ impl Resilver {
     pub fn part_copied(&mut self) {
         let part = self.part.take().expect("a part is under way");
         self.copied_bytes += part.end - part.start;
+        self.resilvered_bytes = part.end;
+    }
+
+    /// So many of the pair's first bytes are resilvered, as far as they mean anything.
+    pub fn resilvered_bytes(&self) -> u64 {
+        self.resilvered_bytes
     }
 
     /// How many bytes were copied, and of how many.
@@ -126,7 +141,7 @@ mod tests {
         let used = vec![0..PART_BYTES + 4096, 4 * PART_BYTES..4 * PART_BYTES + 8192];
         let mut resilver = Resilver::default();
         let before = resilver.begin_write(4096..8192).expect("nothing is copied");
-        resilver.begin(used);
+        resilver.begin(used.clone(), 0);
         assert_eq!(resilver.next_part(), Some(0..PART_BYTES));
         assert!(!resilver.may_copy(), "a write is under way there");
         assert_eq!(resilver.begin_write(PART_BYTES - 1..PART_BYTES + 1), None);
@@ -144,5 +159,21 @@ mod tests {
         resilver.part_copied();
         assert_eq!(resilver.next_part(), None);
         assert_eq!(resilver.progress(), (PART_BYTES + 12_288, PART_BYTES + 12_288));
+        assert_eq!(resilver.resilvered_bytes(), 4 * PART_BYTES + 8192);
+        // It is gone on with, at whatever byte.
+        for (from, first, left) in [
+            (100, 100..PART_BYTES + 100, PART_BYTES + 12_288 - 100),
+            (PART_BYTES + 4096, 4 * PART_BYTES..4 * PART_BYTES + 8192, 8192),
+            (4 * PART_BYTES + 1, 4 * PART_BYTES + 1..4 * PART_BYTES + 8192, 8191),
+        ] {
+            resilver.begin(used.iter().rev().cloned().collect(), from);
+            assert_eq!(resilver.progress(), (PART_BYTES + 12_288 - left, PART_BYTES + 12_288));
+            assert_eq!((resilver.resilvered_bytes(), resilver.next_part()), (from, Some(first.clone())));
+            resilver.part_copied();
+            assert_eq!(resilver.resilvered_bytes(), first.end);
+            resilver.give_up();
+        }
+        resilver.begin(used, 5 * PART_BYTES);
+        assert_eq!((resilver.next_part(), resilver.progress().0), (None, PART_BYTES + 12_288));
     }
 }

@@ -156,6 +156,8 @@ impl World {
     /// commands that waited for any of them.
     pub(super) fn pair_step(&mut self) {
         const CHANCE: u64 = 20;
+        // A resilver takes long, so that much comes to pass meanwhile.
+        const RESILVER_CHANCE: u64 = 8;
         self.look_at_used();
         let is_alone = self.due.is_empty() && self.held.is_empty();
         let World { ssd, pair, other_pairs, array, engine, rng, sides, space, .. } = self;
@@ -180,7 +182,7 @@ impl World {
                     is_alone && (directory_waits || side.as_ref().is_some_and(|side| side.somebody_waits()))
                 };
                 while pair.is_resilvering()
-                    && (has_to(&side) || rng.chance(CHANCE))
+                    && (has_to(&side) || rng.chance(RESILVER_CHANCE))
                     && pair.resilver_step(first)
                 {
                     if let Some(side) = &mut side {
@@ -265,15 +267,35 @@ impl World {
         member.is_some_and(|to| self.pairs().nth(to.pair).is_some_and(|pair| pair.is_gone(to)))
     }
 
-    /// Has resilvers come to their ends, as far as nothing under way keeps them from that.
+    /// Has everything that was begun come to its end, resilvers as well.
+    pub fn settle_resilvers(&mut self) {
+        // More than a resilver of all that the simulator's SSDs have takes.
+        const MOST_TICKS: usize = 64;
+        for _ in 0..MOST_TICKS {
+            self.settle();
+            self.tick();
+            if !self.pairs().any(SimPair::is_resilvering) {
+                break;
+            }
+        }
+    }
+
+    /// Has resilvers go on for a tick, as far as nothing under way keeps them from that.
     pub(super) fn resilver_pairs(&mut self) {
+        // A part takes several: a run may end anywhere within.
+        const STEPS: usize = 2;
+        (0..STEPS).for_each(|_| self.resilver_step());
+    }
+
+    /// Has each resilver do what comes next, unless anything under way keeps it from that.
+    pub fn resilver_step(&mut self) {
         if !self.due.is_empty() {
             return;
         }
         self.look_at_used();
         for (first, pair, side) in self.each_side() {
             side.follow(pair);
-            while pair.is_resilvering() && pair.resilver_step(first) {
+            if pair.is_resilvering() && pair.resilver_step(first) {
                 side.follow(pair);
             }
         }
@@ -326,8 +348,8 @@ impl World {
             }
             let has_failed = [first.shared.has_failed(), pair.second.shared.has_failed()];
             for (member, has_failed) in has_failed.into_iter().enumerate() {
-                if has_failed && pair.health.in_sync[member] {
-                    match pair.health.in_sync == [true; MEMBERS] {
+                if has_failed && pair.health.uses(member) {
+                    match pair.health.in_sync[1 - member] {
                         true => pair.drop_member(member),
                         false => engine.device_failed(DeviceId::Ssd),
                     }

@@ -320,7 +320,7 @@ fn repairs(site: &mut Site) -> bool {
 
 /// Lets ticks go by with all that follows from them, until something is so.
 fn wait(world: &mut World, is_over: impl Fn(&World) -> bool) -> bool {
-    for _ in 0..16 {
+    for _ in 0..64 {
         while world.step() {}
         if is_over(world) {
             return true;

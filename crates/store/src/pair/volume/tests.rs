@@ -125,7 +125,7 @@ impl Host {
             if !self.followers.may_copy(version) {
                 return false;
             }
-            self.resilver.begin(std::iter::once(0..BLOCKS * BLOCK).collect());
+            self.resilver.begin(std::iter::once(0..BLOCKS * BLOCK).collect(), 0);
             self.since = Some((version, true));
         }
         if self.part.is_none() {
