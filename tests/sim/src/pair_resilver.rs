@@ -155,7 +155,9 @@ impl Resilvering {
                 self.step = Step::Draining(since);
                 return Came::Waits;
             }
-            Step::Next => self.step = self.resilver.next_part().map_or(Step::Flush, Step::Part),
+            Step::Next => {
+                self.step = self.resilver.next_part(Resilver::PART_BYTES).map_or(Step::Flush, Step::Part)
+            }
             copying @ (Step::Part(_) | Step::Copying(..) | Step::FlushPart | Step::Progress(..)) => {
                 return self.copy_step(copying, disks, labels);
             }

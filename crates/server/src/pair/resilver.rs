@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::SyncDevice;
-use lode_store::pair::{MEMBERS, Pair, read_part, write_label, write_part};
+use lode_store::pair::{MEMBERS, Pair, Resilver, read_part, write_label, write_part};
 
 use super::device::MemberDevice;
 use super::served::{ServedPair, State, TICK, flush_member};
@@ -23,6 +23,10 @@ use crate::shared::DisksOf;
 
 /// Longest that it sleeps at once to go no faster than it may.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+/// Bytes of a part while guests ask for something, who wait behind them at the SSDs.
+const PART_BESIDE_GUESTS_BYTES: u64 = 64 << 10;
+/// As many times as long as such a part took the SSDs are left to guests.
+const LEFT_TO_GUESTS: u32 = 6;
 /// How often labels say how much is resilvered, so that a start can go on from there.
 const PROGRESS_PAUSE: Duration = Duration::from_secs(5);
 /// What is said of one that is not finished when the service ends; the next start goes on with it.
@@ -194,8 +198,13 @@ impl ServedPair {
         to: &mut MemberDevice,
     ) -> Result<(), String> {
         let (mut copied, began, mut said) = (0, Instant::now(), Instant::now());
-        while let Some(part) = self.next_part(one)? {
+        loop {
+            let is_asked = self.is_asked.swap(false, Ordering::Relaxed);
+            let most_bytes = if is_asked { PART_BESIDE_GUESTS_BYTES } else { Resilver::PART_BYTES };
+            let Some(part) = self.next_part(one, most_bytes)? else { return Ok(()) };
+            let part_began = Instant::now();
             copy(from, to, &part)?;
+            let took = part_began.elapsed();
             copied += part.end - part.start;
             self.while_current(one, |pair| pair.resilver().part_copied())?;
             self.resilver_changed.notify_all();
@@ -206,9 +215,11 @@ impl ServedPair {
                 self.record_progress(one, from, to)?;
                 said = Instant::now();
             }
+            if is_asked {
+                self.pause(took * LEFT_TO_GUESTS);
+            }
             self.pace(copied, began);
         }
-        Ok(())
     }
 
     /// Has labels say how much is resilvered, once that is durable.
@@ -239,8 +250,8 @@ impl ServedPair {
     }
 
     /// The next part, when nobody writes to it.
-    fn next_part(&self, one: Resilvered) -> Result<Option<Range<u64>>, String> {
-        let part = self.while_current(one, |pair| pair.resilver().next_part())?;
+    fn next_part(&self, one: Resilvered, most_bytes: u64) -> Result<Option<Range<u64>>, String> {
+        let part = self.while_current(one, |pair| pair.resilver().next_part(most_bytes))?;
         let Some(part) = part else { return Ok(None) };
         loop {
             if self.is_closing() {
@@ -266,7 +277,12 @@ impl ServedPair {
 
     fn pace(&self, copied_bytes: u64, began: Instant) {
         let due = Duration::from_secs_f64(copied_bytes as f64 / self.rate_bytes as f64);
-        while let Some(left) = due.checked_sub(began.elapsed())
+        self.pause(due.saturating_sub(began.elapsed()));
+    }
+
+    fn pause(&self, pause: Duration) {
+        let began = Instant::now();
+        while let Some(left) = pause.checked_sub(began.elapsed()).filter(|left| !left.is_zero())
             && !self.is_closing()
         {
             thread::sleep(left.min(LONGEST_PAUSE));

@@ -77,6 +77,8 @@ pub(crate) struct ServedPair {
     pub(super) resilver_changed: Condvar,
     /// A volume waits for the part that is copied.
     pub(super) somebody_waits: AtomicBool,
+    /// Guests have had volumes ask for something since this was looked at.
+    pub(super) is_asked: AtomicBool,
     disks: DisksOf,
     pub(super) state_file: StateFile,
     limit: Duration,
@@ -157,6 +159,7 @@ impl ServedPair {
             resilver: Mutex::default(),
             resilver_changed: Condvar::new(),
             somebody_waits: AtomicBool::new(false),
+            is_asked: AtomicBool::new(false),
             disks: pair,
             state_file,
             limit: files.limit,

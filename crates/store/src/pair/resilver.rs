@@ -13,9 +13,6 @@ use lode_types::{MediaError, planted};
 
 use crate::device::SyncDevice;
 
-/// Bytes of a part: as long as they are copied, writes to them wait.
-const PART_BYTES: u64 = 512 << 10;
-
 /// What is left to be copied, and the writes under way. See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Resilver {
@@ -30,6 +27,9 @@ pub struct Resilver {
 }
 
 impl Resilver {
+    /// Most bytes of a part: as long as they are copied, writes to them wait.
+    pub const PART_BYTES: u64 = 512 << 10;
+
     /// These bytes of the pair are to be copied, but for those of its first `resilvered_bytes`, which were before. All writes that are under way by
     /// now were begun here.
     ///
@@ -70,11 +70,12 @@ impl Resilver {
         self.writes.remove(&number);
     }
 
-    /// The next part to be copied, to which nobody writes from now on. It is copied once [`Resilver::may_copy`] says so. None: all were.
-    pub fn next_part(&mut self) -> Option<Range<u64>> {
+    /// The next part to be copied, of so many bytes at most, to which nobody writes from now on. It is copied once [`Resilver::may_copy`] says so.
+    /// None: all were.
+    pub fn next_part(&mut self, most_bytes: u64) -> Option<Range<u64>> {
         assert!(self.part.is_none(), "one part at a time");
         let mut range = self.left.pop_front()?;
-        let part = range.start..range.end.min(range.start + PART_BYTES);
+        let part = range.start..range.end.min(range.start + most_bytes);
         range.start = part.end;
         if !range.is_empty() {
             self.left.push_front(range);
@@ -136,13 +137,15 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 mod tests {
     use super::*;
 
+    const PART_BYTES: u64 = Resilver::PART_BYTES;
+
     #[test]
     fn writes_and_the_part_that_is_copied_never_meet() {
         let used = vec![0..PART_BYTES + 4096, 4 * PART_BYTES..4 * PART_BYTES + 8192];
         let mut resilver = Resilver::default();
         let before = resilver.begin_write(4096..8192).expect("nothing is copied");
         resilver.begin(used.clone(), 0);
-        assert_eq!(resilver.next_part(), Some(0..PART_BYTES));
+        assert_eq!(resilver.next_part(PART_BYTES), Some(0..PART_BYTES));
         assert!(!resilver.may_copy(), "a write is under way there");
         assert_eq!(resilver.begin_write(PART_BYTES - 1..PART_BYTES + 1), None);
         let beside = resilver.begin_write(PART_BYTES..PART_BYTES + 4096).expect("it is beside the part");
@@ -150,14 +153,14 @@ mod tests {
         assert!(resilver.may_copy());
         resilver.part_copied();
         assert_eq!(resilver.progress(), (PART_BYTES, PART_BYTES + 4096 + 8192));
-        assert_eq!(resilver.next_part(), Some(PART_BYTES..PART_BYTES + 4096));
+        assert_eq!(resilver.next_part(PART_BYTES), Some(PART_BYTES..PART_BYTES + 4096));
         assert!(!resilver.may_copy());
         resilver.end_write(beside);
         assert!(resilver.may_copy() && resilver.begin_write(0..4096).is_some());
         resilver.part_copied();
-        assert_eq!(resilver.next_part(), Some(4 * PART_BYTES..4 * PART_BYTES + 8192));
+        assert_eq!(resilver.next_part(PART_BYTES), Some(4 * PART_BYTES..4 * PART_BYTES + 8192));
         resilver.part_copied();
-        assert_eq!(resilver.next_part(), None);
+        assert_eq!(resilver.next_part(PART_BYTES), None);
         assert_eq!(resilver.progress(), (PART_BYTES + 12_288, PART_BYTES + 12_288));
         assert_eq!(resilver.resilvered_bytes(), 4 * PART_BYTES + 8192);
         // It is gone on with, at whatever byte.
@@ -168,12 +171,15 @@ mod tests {
         ] {
             resilver.begin(used.iter().rev().cloned().collect(), from);
             assert_eq!(resilver.progress(), (PART_BYTES + 12_288 - left, PART_BYTES + 12_288));
-            assert_eq!((resilver.resilvered_bytes(), resilver.next_part()), (from, Some(first.clone())));
+            assert_eq!(
+                (resilver.resilvered_bytes(), resilver.next_part(PART_BYTES)),
+                (from, Some(first.clone()))
+            );
             resilver.part_copied();
             assert_eq!(resilver.resilvered_bytes(), first.end);
             resilver.give_up();
         }
         resilver.begin(used, 5 * PART_BYTES);
-        assert_eq!((resilver.next_part(), resilver.progress().0), (None, PART_BYTES + 12_288));
+        assert_eq!((resilver.next_part(PART_BYTES), resilver.progress().0), (None, PART_BYTES + 12_288));
     }
 }

@@ -129,7 +129,7 @@ impl Host {
             self.since = Some((version, true));
         }
         if self.part.is_none() {
-            self.part = self.resilver.next_part();
+            self.part = self.resilver.next_part(Resilver::PART_BYTES);
         }
         let Some(part) = self.part.clone() else {
             self.change(|health| (health.in_sync[member], health.resilvering) = (true, None));
