@@ -9,7 +9,9 @@ use lode_engine::command::CommandKind;
 use lode_engine::{EndedFlush, FlushTicket, Worth};
 use lode_format::PairLabel;
 use lode_store::DirectoryOutput;
-use lode_store::pair::{ArrayCommands, Followed, InTurn, PairCommand, PairOptions, Stripes, bytes_of};
+use lode_store::pair::{
+    ArrayCommands, Followed, InTurn, MEMBERS, PairCommand, PairOptions, Stripes, bytes_of,
+};
 use lode_types::{MediaError, Rng};
 
 use crate::disk::SimDisk;
@@ -223,6 +225,11 @@ impl OnPair {
 
     /// The next member that is to have it is asked, or it is known which ones do.
     fn next_member(&mut self, first: &mut SimDisk, pair: &mut SimPair) {
+        for member in 0..MEMBERS {
+            if self.asked.is_to_go(member, &pair.health) {
+                pair.drop_member(member);
+            }
+        }
         if let Some(member) = self.asked.next_member() {
             let to = pair.to(member);
             let since_tick = pair.ticks;
@@ -260,7 +267,8 @@ impl OnPair {
                 if !is_gone {
                     write(disk, at(*offset_bytes), &data.concat(), failed.then_some(rng));
                 }
-                self.asked.ended(to.member, if failed { Err(MediaError::Io) } else { Ok(()) });
+                let error = if is_gone { MediaError::Gone } else { MediaError::Io };
+                self.asked.ended(to.member, if failed { Err(error) } else { Ok(()) });
                 self.next_member(first, pair);
             }
             (_, Some((mark, ticket))) => {

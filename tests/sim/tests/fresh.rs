@@ -179,6 +179,13 @@ fn seeds_of_changing_pairs_that_once_failed() {
     attack_changing_pairs(20306, Crash::Power).unwrap_or_else(|error| panic!("{error}"));
 }
 
+/// Hosts that once showed a fault: a change of the directory was given up on one SSD of a pair, which hung, and on the other one, which hung as
+/// well, when that was dropped for it meanwhile, so that nobody had it.
+#[test]
+fn seeds_of_devices_that_hang_that_once_failed() {
+    attack_hangs(1777972853885853713, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
+}
+
 /// Ordered volumes that once showed a fault: a group waited for a copy into the read SSD, where places came free when the group was
 /// over; a block of a group became clean behind a zeroing that had failed, and that the disk may have carried out.
 #[test]

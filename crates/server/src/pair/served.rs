@@ -428,6 +428,9 @@ impl ServedPair {
         let mut asked = InTurn::new(health);
         while let Some(member) = asked.next_member() {
             asked.ended(member, self.run_on(member, kind, asked));
+            if asked.is_to_go(member, &self.health().0) {
+                self.drop_member(member, "a change of the directory was not answered there");
+            }
         }
         if let Some(number) = number {
             self.resilver().end_write(number);

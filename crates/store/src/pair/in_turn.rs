@@ -4,7 +4,7 @@
 use lode_types::{MediaError, planted};
 
 use super::fanout::PairHealth;
-use super::member::MEMBERS;
+use super::member::{MEMBERS, other};
 
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +41,13 @@ impl InTurn {
     /// A member has taken it, or failed.
     pub fn ended(&mut self, member: usize, result: Result<(), MediaError>) {
         self.results[member] = Some(result);
+    }
+
+    /// Whether a member that was asked has not answered, or is gone, and the other one has everything: it is dropped before that one is asked, which
+    /// otherwise might be dropped meanwhile, so that nobody would have it.
+    pub fn is_to_go(&self, member: usize, now: &PairHealth) -> bool {
+        let is_gone = self.results[member] == Some(Err(MediaError::Gone));
+        is_gone && now.in_sync[other(member)] && !planted("late-member-stays-until-all-were-asked")
     }
 
     fn took(&self, member: usize) -> bool {
@@ -122,6 +129,17 @@ mod tests {
         assert!(asked.is_last(1, &health([false, true], true)), "the one that took it was taken out");
         let before = health([false, true], true);
         assert!(InTurn::new(before).is_last(1, &before), "one that is resilvered is not enough");
+    }
+
+    #[test]
+    fn one_that_does_not_answer_goes_before_the_other_one_is_asked() {
+        let both = health([true, true], true);
+        let mut asked = InTurn::new(both);
+        asked.ended(0, Err(MediaError::Gone));
+        assert!(asked.is_to_go(0, &both) && !asked.is_to_go(1, &both));
+        assert!(!asked.is_to_go(0, &health([true, false], true)), "it is the last one");
+        asked.ended(0, FAILED);
+        assert!(!asked.is_to_go(0, &both), "the other one may fail it as well");
     }
 
     #[test]
