@@ -66,9 +66,9 @@ impl SsdFiles {
         }
     }
 
-    /// How many SSDs of its pairs have everything and are there; 0 where it is on one SSD.
+    /// How many SSDs of its pairs get what is written; 0 where it is on one SSD.
     pub(crate) fn members_in_use(&self) -> usize {
-        let in_use = |pair: &PairFiles| (0..MEMBERS).filter(|&member| pair.is_used(member)).count();
+        let in_use = |pair: &PairFiles| (0..MEMBERS).filter(|&member| pair.is_written(member)).count();
         self.pairs().iter().map(in_use).sum()
     }
 

@@ -9,7 +9,7 @@ use lode_store::pair::{
     Followers, MEMBERS, Pair, PairArray, PairDevice, PairHealth, erase_label, probe_pair, write_label,
 };
 use lode_store::{Store, StoreError, SyncDevice};
-use lode_types::{BlockSize, Rng, planted};
+use lode_types::{BlockSize, Rng};
 
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
@@ -117,9 +117,9 @@ impl Cache {
         each_of(&mut self.first, self.pair.as_deref_mut(), &mut self.others)
     }
 
-    /// Which members of each pair a start would find to have everything.
-    pub(crate) fn found_in_sync(&mut self) -> Vec<[bool; MEMBERS]> {
-        self.pairs().map(|(first, pair)| pair.found_in_sync(first)).collect()
+    /// Which members of each pair a start would write to.
+    pub(crate) fn found_written(&mut self) -> Vec<[bool; MEMBERS]> {
+        self.pairs().map(|(first, pair)| pair.found_written(first)).collect()
     }
 }
 
@@ -302,8 +302,10 @@ impl SimPair {
                 self.resilvering.begun(self.version);
             }
             Came::Failed(member) => self.drop_member(member),
-            Came::Says(labels) => self.labels = labels,
-            Came::Said(generation) => self.known_generation = self.known_generation.max(Some(generation)),
+            Came::Says(labels) => {
+                self.labels = labels;
+                self.known_generation = self.known_generation.max(Some(labels.generation));
+            }
             Came::IsToCount(before) => self.labels = before,
             Came::Counts(labels) => {
                 self.known_generation = self.known_generation.max(Some(self.labels.generation));
@@ -345,7 +347,7 @@ impl SimPair {
             self.change(|health| health.resilvering = None);
             self.resilvering.give_up();
             // Labels say how much it has, which it gets no more of.
-            if self.labels.resilvered_bytes > 0 && !planted("resilvered-stays-after-a-failure") {
+            if self.labels.resilvered_bytes > 0 {
                 self.labels = self.labels.without_resilvered();
                 self.change(|health| health.is_recorded = false);
                 self.recording = Some(Recording::Begun);
@@ -457,6 +459,14 @@ impl SimPair {
         let labels = self.found(first);
         let found = Pair::of(labels, self.known_generation).map_or([false; MEMBERS], |said| said.in_sync);
         [0, 1].map(|member| found[member] && labels[member].is_some())
+    }
+
+    /// Which members a start would write to.
+    pub(crate) fn found_written(&mut self, first: &mut SimDisk) -> [bool; MEMBERS] {
+        let labels = self.found(first);
+        let said = Pair::of(labels, self.known_generation);
+        [0, 1]
+            .map(|member| said.as_ref().is_ok_and(|said| said.writes_to(member)) && labels[member].is_some())
     }
 
     /// The next start finds a new device in place of a member.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use lode_format::{DeviceLayout, PAGE_BYTES, PairLabel};
 use lode_store::SyncDevice;
 use lode_store::pair::{Followers, MEMBERS, Pair, Resilver, read_part, write_part};
-use lode_types::{MediaError, planted};
+use lode_types::MediaError;
 
 use crate::disk::SimDisk;
 
@@ -63,10 +63,8 @@ pub(crate) enum Came {
     Begun,
     /// It is over, and this member is to be dropped: the one that cannot be written, or not be resilvered from the other one.
     Failed(usize),
-    /// Labels are about to say this of how much is resilvered.
+    /// The other one has these labels of how much is resilvered.
     Says(Pair),
-    /// Labels of this generation say it.
-    Said(u64),
     /// The other one has these labels of before it counts.
     IsToCount(Pair),
     /// It has everything, and is waited for from now on, as these labels are to say.
@@ -202,25 +200,21 @@ impl Resilvering {
                 self.step = Step::FlushPart;
             }
             Step::FlushPart => {
-                let is_flushed = planted("resilvered-before-its-flush") || disks[member].flush().is_ok();
-                if !is_flushed {
-                    return Came::Failed(member);
-                }
+                let Ok(()) = disks[member].flush() else { return Came::Failed(member) };
                 let said =
                     labels.with_resilvered(disks[member].size_bytes(), self.resilver.resilvered_bytes());
                 self.step = Step::Progress(said, 0);
-                return Came::Says(said);
             }
             Step::Progress(said, done) => {
                 // As of all labels, the other one must not be older than what this one says.
                 if write_label(disks, &said, 1 - member, done).is_err() {
                     return Came::Failed(member);
                 }
-                if done == BOTH_LABELS_STEPS - 1 {
-                    self.step = Step::Next;
-                    return Came::Said(said.generation);
+                let is_over = done == BOTH_LABELS_STEPS - 1;
+                self.step = if is_over { Step::Next } else { Step::Progress(said, done + 1) };
+                if done + 1 == FIRST_LABEL_STEPS {
+                    return Came::Says(said);
                 }
-                self.step = Step::Progress(said, done + 1);
             }
             _ => unreachable!("nothing else is a step of a part"),
         }

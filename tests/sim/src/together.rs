@@ -324,10 +324,10 @@ impl Host<'_> {
         for at in 0..self.volumes.len() {
             self.with(at, |_, volume, _| volume.world.apply_redo())?;
         }
-        let before = self.cache.found_in_sync();
+        let before = self.cache.found_written();
         let mut started = self.start_once(round);
         // A member that failed was dropped, and what is there is looked for again.
-        if started.is_err() && self.cache.found_in_sync() != before {
+        if started.is_err() && self.cache.found_written() != before {
             started = self.start_once(round);
         }
         started?;

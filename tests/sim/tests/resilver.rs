@@ -104,11 +104,8 @@ fn g9_a_resilver_goes_on_where_the_run_before_ended() {
                 written.write_some(turn);
             }
         }
-        // Nobody waits for this, and of what is under way each SSD may get something else.
-        let _ = write(&mut written.world, 5 * BLOCK, BLOCK, written.values[5]);
         let was_over = written.pair().resilvered() == 1;
         let resumed = written.restart(power_cut);
-        eprintln!("{what} {was_over} {resumed:?}");
         if was_over {
             assert_eq!(resumed, None, "{what}");
             continue;
@@ -160,4 +157,36 @@ fn g9_a_resilver_of_an_ssd_that_failed_on_the_way_begins_anew() {
         written.finish(member, &what);
     }
     assert!(failed > 10, "{failed}");
+}
+
+/// A start goes on with the resilver, and the SSD fails while volumes are recovered: it lacks what the start writes from then on.
+#[test]
+fn g9_a_resilver_of_an_ssd_that_fails_in_a_start_begins_anew() {
+    const MOST_ACCESSES: u64 = 60;
+    let mut failed = 0;
+    for (seed, nth) in (0..2).flat_map(|seed| (1..MOST_ACCESSES).map(move |nth| (seed, nth))) {
+        let member = nth as usize % MEMBERS;
+        let what = format!("seed {seed}, SSD {member} is gone after {nth} accesses");
+        let mut written = Written::new(seed * MOST_ACCESSES + nth);
+        written.replace(member);
+        (0..16).for_each(|_| written.step());
+        written.write_some(nth);
+        written.world.go_down(true);
+        let fails_after = |written: &mut Written, nth| {
+            let World { ssd, pair, .. } = &mut written.world;
+            let disk = if member == 0 { ssd } else { &mut pair.as_mut().expect("a pair").second };
+            std::mem::replace(&mut disk.fail_after, nth)
+        };
+        fails_after(&mut written, Some(nth));
+        written.world.restart(written.machine.clone()).unwrap();
+        fails_after(&mut written, None);
+        written.write_some(nth + 1);
+        if written.pair().resumed().is_none() {
+            failed += 1;
+            written.pair().resilver_after_start();
+            written.restart(true);
+        }
+        written.finish(member, &what);
+    }
+    assert!(failed > 20, "{failed}");
 }

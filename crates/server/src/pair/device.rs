@@ -36,10 +36,15 @@ impl PairFiles {
         self.pair.in_sync[member] && self.files[member].is_some()
     }
 
+    /// Whether a member gets what a start writes.
+    pub(crate) fn is_written(&self, member: usize) -> bool {
+        self.pair.writes_to(member) && self.files[member].is_some()
+    }
+
     /// The pair as one device.
     pub(crate) fn device(&self) -> PairDevice<MemberDevice> {
         let device = |member: usize| {
-            let file = self.files[member].as_ref().filter(|_| self.pair.writes_to(member))?;
+            let file = self.files[member].as_ref().filter(|_| self.is_written(member))?;
             Some(MemberDevice::new(file.clone(), self.limit))
         };
         PairDevice::new(self.pair, [device(0), device(1)])

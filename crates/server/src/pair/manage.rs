@@ -69,7 +69,7 @@ pub enum MemberState {
     InSync,
     /// It is being resilvered.
     Resilvering,
-    /// It lacks something, and is not used.
+    /// It lacks something, and is not read.
     OutOfSync,
 }
 

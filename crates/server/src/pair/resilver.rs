@@ -23,7 +23,7 @@ use crate::shared::DisksOf;
 
 /// Longest that it sleeps at once to go no faster than it may.
 const LONGEST_PAUSE: Duration = Duration::from_millis(200);
-/// Bytes of a part while guests ask for something, who wait behind them at the SSDs.
+/// Bytes of a part while volumes ask for something, whose commands wait behind it at the SSDs.
 const PART_BESIDE_GUESTS_BYTES: u64 = 64 << 10;
 /// As many times as long as such a part took the SSDs are left to guests.
 const LEFT_TO_GUESTS: u32 = 6;
@@ -37,6 +37,14 @@ const GIVEN_UP: &str = "it was given up";
 
 /// What is said where something else happens to the pair.
 const NOT_AT_REST: &str = "The pair is not at rest: see `lode device list` and the log, and try again";
+
+/// Why labels do not say what they were to.
+enum Unsaid {
+    /// The SSD that has everything does not take its own.
+    ByOther(String),
+    /// The one that is resilvered does not, or was given up.
+    ByMember(String),
+}
 
 /// A member that is resilvered, and which time that is.
 #[derive(Clone, Copy)]
@@ -197,7 +205,7 @@ impl ServedPair {
         from: &mut MemberDevice,
         to: &mut MemberDevice,
     ) -> Result<(), String> {
-        let (mut copied, began, mut said) = (0, Instant::now(), Instant::now());
+        let mut said = Instant::now();
         loop {
             let is_asked = self.is_asked.swap(false, Ordering::Relaxed);
             let most_bytes = if is_asked { PART_BESIDE_GUESTS_BYTES } else { Resilver::PART_BYTES };
@@ -205,7 +213,6 @@ impl ServedPair {
             let part_began = Instant::now();
             copy(from, to, &part)?;
             let took = part_began.elapsed();
-            copied += part.end - part.start;
             self.while_current(one, |pair| pair.resilver().part_copied())?;
             self.resilver_changed.notify_all();
             if self.somebody_waits.swap(false, Ordering::SeqCst) {
@@ -215,14 +222,11 @@ impl ServedPair {
                 self.record_progress(one, from, to)?;
                 said = Instant::now();
             }
-            if is_asked {
-                self.pause(took * LEFT_TO_GUESTS);
-            }
-            self.pace(copied, began);
+            self.pace(part.end - part.start, took, is_asked);
         }
     }
 
-    /// Has labels say how much is resilvered, once that is durable.
+    /// Has labels say how much is resilvered, once that is durable. Where the other one does not take its label, that is tried again later.
     fn record_progress(
         self: &Arc<Self>,
         one @ Resilvered { member, .. }: Resilvered,
@@ -231,16 +235,16 @@ impl ServedPair {
     ) -> Result<(), String> {
         let resilvered_bytes = self.while_current(one, |pair| pair.resilver().resilvered_bytes())?;
         self.flush_resilvered(member, to)?;
-        let mut state = self.state();
-        if !self.is_current(&state, one) {
-            return Err(GIVEN_UP.to_owned());
+        let device_bytes = to.size_bytes();
+        match self.say(one, from, to, |was| was.with_resilvered(device_bytes, resilvered_bytes)) {
+            Ok(_) => Ok(()),
+            Err(Unsaid::ByOther(why)) => {
+                let path = self.state().members[1 - member].path.display().to_string();
+                tracing::warn!("SSD {path} does not take a label that says how far the resilver is: {why}");
+                Ok(())
+            }
+            Err(Unsaid::ByMember(why)) => Err(why),
         }
-        // Before they are written: should it fail meanwhile, they are to say that it has nothing.
-        state.labels = state.labels.with_resilvered(to.size_bytes(), resilvered_bytes);
-        let labels = state.labels;
-        drop(state);
-        // The other one first: it must not be older than what this one says.
-        self.write_both_labels(labels, 1 - member, devices(member, from, to)).map(drop)
     }
 
     fn flush_resilvered(&self, member: usize, to: &mut MemberDevice) -> Result<(), String> {
@@ -275,9 +279,12 @@ impl ServedPair {
         state.resilver == one.number && self.health().0.resilvering == Some(one.member)
     }
 
-    fn pace(&self, copied_bytes: u64, began: Instant) {
-        let due = Duration::from_secs_f64(copied_bytes as f64 / self.rate_bytes as f64);
-        self.pause(due.saturating_sub(began.elapsed()));
+    /// Waits until the next part may be copied after one of so many bytes that took so long: as long as the rate asks for, and while guests ask
+    /// for something until the SSDs were left to them.
+    fn pace(&self, part_bytes: u64, took: Duration, is_asked: bool) {
+        let of_rate = Duration::from_secs_f64(part_bytes as f64 / self.rate_bytes as f64);
+        let left_to_guests = if is_asked { took * LEFT_TO_GUESTS } else { Duration::ZERO };
+        self.pause(of_rate.saturating_sub(took).max(left_to_guests));
     }
 
     fn pause(&self, pause: Duration) {
@@ -311,11 +318,8 @@ impl ServedPair {
         self.tell_all();
         let have_followed = self.wait_until(|followers| followers.have_adopted(version));
         // Otherwise the labels go on saying that it lacks something; or one was dropped again, and a later label says so.
-        let written = if have_followed {
-            self.write_both_labels(labels, member, devices(member, from, to))
-        } else {
-            Ok(false)
-        };
+        let written =
+            if have_followed { self.write_both_labels(labels, member, from, to) } else { Ok(false) };
         let mut state = self.state();
         if state.resilver == number {
             state.counts = None;
@@ -331,43 +335,57 @@ impl ServedPair {
         from: &mut MemberDevice,
         to: &mut MemberDevice,
     ) -> Result<Pair, String> {
-        // The other one first: it is who has everything, and must not be older than what this one says.
-        let turn = self.label_turn(1 - member);
-        let state = self.state();
-        if !self.is_current(&state, one) {
-            return Err(GIVEN_UP.to_owned());
+        let counting = |was: Pair, device_bytes| was.counting(member, device_bytes, self.epoch);
+        let device_bytes = to.size_bytes();
+        match self.say(one, from, to, |was| counting(was, device_bytes).0) {
+            Ok(was) => Ok(counting(was, device_bytes).1),
+            Err(Unsaid::ByOther(why)) => Err(format!("the other SSD does not take its label: {why}")),
+            Err(Unsaid::ByMember(why)) => Err(why),
         }
-        let was = state.labels;
-        drop(state);
-        let (before, counting) = was.counting(member, to.size_bytes(), self.epoch);
-        write_label(from, &before.label(1 - member))
-            .map_err(|error| format!("the other SSD does not take its label: {error}"))?;
-        drop(turn);
-        let mut state = self.state();
-        if state.labels == was {
-            state.labels = before;
-        }
-        drop(state);
-        self.remember(before.number, before.generation);
-        let _turn = self.label_turn(member);
-        // Otherwise it may be somebody else's by now.
-        if !self.is_current(&self.state(), one) {
-            return Err(GIVEN_UP.to_owned());
-        }
-        write_label(to, &before.label(member)).map_err(|error| error.to_string())?;
-        Ok(counting)
     }
 
-    /// The labels of both, first that of this member. Whether they were written: not, where a later one says otherwise.
+    /// Has labels of both say something more of the member that is resilvered. Gives what they said before.
+    fn say(
+        &self,
+        one @ Resilvered { member, .. }: Resilvered,
+        from: &mut MemberDevice,
+        to: &mut MemberDevice,
+        next: impl FnOnce(Pair) -> Pair,
+    ) -> Result<Pair, Unsaid> {
+        let given_up = || Unsaid::ByMember(GIVEN_UP.to_owned());
+        // The other one first: it is who has everything, and must not be older than what this one says.
+        let turn = self.label_turn(1 - member);
+        let was = self.while_current(one, |_| ()).map(|()| self.state().labels).map_err(Unsaid::ByMember)?;
+        let said = next(was);
+        write_label(from, &said.label(1 - member)).map_err(|error| Unsaid::ByOther(error.to_string()))?;
+        drop(turn);
+        let mut state = self.state();
+        if state.labels != was || !self.is_current(&state, one) {
+            return Err(given_up());
+        }
+        state.labels = said;
+        drop(state);
+        self.remember(said.number, said.generation);
+        let _turn = self.label_turn(member);
+        // Otherwise it may be somebody else's by now.
+        let state = self.state();
+        if state.labels != said || !self.is_current(&state, one) {
+            return Err(given_up());
+        }
+        drop(state);
+        write_label(to, &said.label(member)).map_err(|error| Unsaid::ByMember(error.to_string()))?;
+        Ok(was)
+    }
+
+    /// The label of the one that counts now, and that of the other one. Whether they were written: not, where a later one says otherwise.
     fn write_both_labels(
         self: &Arc<Self>,
         labels: Pair,
-        first: usize,
-        devices: [&mut MemberDevice; MEMBERS],
+        member: usize,
+        from: &mut MemberDevice,
+        to: &mut MemberDevice,
     ) -> Result<bool, String> {
-        let mut order: Vec<_> = devices.into_iter().enumerate().collect();
-        order.rotate_left(first);
-        for (at, device) in order {
+        for (at, device) in [(member, to), (1 - member, from)] {
             let turn = self.label_turn(at);
             if self.state().labels != labels {
                 return Ok(false);
@@ -375,7 +393,7 @@ impl ServedPair {
             let written = write_label(device, &labels.label(at));
             drop(turn);
             match written {
-                Err(error) if at == first => return Err(error.to_string()),
+                Err(error) if at == member => return Err(error.to_string()),
                 Err(error) => self.drop_member(at, &error.to_string()),
                 Ok(()) => {}
             }
@@ -383,15 +401,6 @@ impl ServedPair {
         self.remember(labels.number, labels.generation);
         Ok(true)
     }
-}
-
-/// By member, of which this one is the one that is resilvered.
-fn devices<'a>(
-    member: usize,
-    from: &'a mut MemberDevice,
-    to: &'a mut MemberDevice,
-) -> [&'a mut MemberDevice; MEMBERS] {
-    if member == 0 { [to, from] } else { [from, to] }
 }
 
 /// Has one member have what the other one has of these bytes.

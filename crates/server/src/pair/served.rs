@@ -77,7 +77,7 @@ pub(crate) struct ServedPair {
     pub(super) resilver_changed: Condvar,
     /// A volume waits for the part that is copied.
     pub(super) somebody_waits: AtomicBool,
-    /// Guests have had volumes ask for something since this was looked at.
+    /// Volumes have asked for something since this was looked at.
     pub(super) is_asked: AtomicBool,
     disks: DisksOf,
     pub(super) state_file: StateFile,

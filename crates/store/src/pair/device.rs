@@ -2,7 +2,7 @@
 //! but for the pages of metadata, which show whether they are whole.
 
 use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
-use lode_types::{BlockSize, MediaError};
+use lode_types::{BlockSize, MediaError, planted};
 
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
@@ -133,8 +133,8 @@ impl<D: SyncDevice> PairDevice<D> {
     }
 
     /// Does the same with every member that gets what is written. One that fails is dropped, unless it is the last one that has everything; that
-    /// is an error all the same, because what was found on that member alone is believed no more, and has to be looked for again. On one that
-    /// does not have everything nothing was found.
+    /// is an error all the same, because what was found on that member alone is believed no more, and has to be looked for again, and because
+    /// one that is resilvered may be known already to whoever goes on with that.
     fn with_all(&mut self, mut work: impl FnMut(&mut D) -> Result<(), MediaError>) -> Result<(), MediaError> {
         let mut results = [None; MEMBERS];
         for (member, result) in results.iter_mut().enumerate() {
@@ -146,6 +146,10 @@ impl<D: SyncDevice> PairDevice<D> {
             && let Some(Err(_)) = results[member].take()
         {
             self.record(self.pair.without_resilvered()).map_err(|_| MediaError::Io)?;
+            // Whoever goes on sends it everything, and takes it for what labels said when that began.
+            if !planted("start-goes-on-without-the-resilvered") {
+                return Err(MediaError::Gone);
+            }
         }
         match results {
             [Some(Ok(())), Some(Err(_))] => self.drop_member(1),

@@ -257,7 +257,9 @@ impl Pair {
     /// The pair when the member that does not have everything does not get what is written any more.
     #[must_use]
     pub fn without_resilvered(mut self) -> Pair {
-        self.resilvered_bytes = 0;
+        if !planted("resilvered-stays-after-a-failure") {
+            self.resilvered_bytes = 0;
+        }
         self.generation += 1;
         self
     }

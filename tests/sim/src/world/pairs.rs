@@ -222,9 +222,12 @@ impl World {
         if !self.waits_for_pairs() {
             return false;
         }
+        let versions = |world: &World| world.pairs().map(|pair| pair.version).collect::<Vec<_>>();
+        let before = versions(self);
         self.pair_step();
         self.take_commands();
-        !self.due.is_empty() || !self.waits_for_pairs()
+        // What has changed is to be followed next.
+        !self.due.is_empty() || versions(self) != before || !self.waits_for_pairs()
     }
 
     fn waits_for_pairs(&mut self) -> bool {
@@ -389,17 +392,17 @@ impl World {
         }
     }
 
-    /// Which members of each pair a start would find to have everything.
-    pub(crate) fn found_in_sync(&mut self) -> Vec<[bool; MEMBERS]> {
-        self.each_pair().map(|(first, pair)| pair.found_in_sync(first)).collect()
+    /// Which members of each pair a start would write to.
+    fn found_written(&mut self) -> Vec<[bool; MEMBERS]> {
+        self.each_pair().map(|(first, pair)| pair.found_written(first)).collect()
     }
 
     /// The volume on the pairs, recovered.
     pub(super) fn attach_pairs(&mut self) -> Result<Attached, StoreError> {
-        let before = self.found_in_sync();
+        let before = self.found_written();
         let mut attached = self.attach_on_pairs();
         // A member that failed was dropped, and what is there is looked for again.
-        if attached.is_err() && self.found_in_sync() != before {
+        if attached.is_err() && self.found_written() != before {
             attached = self.attach_on_pairs();
         }
         attached
@@ -412,8 +415,9 @@ impl World {
         let mut view = StoreView::read(&mut array)?;
         memory.offer(&mut view, &machine.name);
         let mut store = Store::begin(&mut array, view)?;
-        let attached = store.attach(&mut array, &spec)?;
+        // As the daemon, which serves the pairs as they are before volumes are attached.
         let (found, epoch) = (FoundPairs::of(&array), store.superblock().epoch);
+        let attached = store.attach(&mut array, &spec)?;
         let used = store.into_directory().used_bytes();
         found.begin_run(self.each_pair(), epoch, &used);
         self.join_own_pairs(found.stripes(), attached.tag());
