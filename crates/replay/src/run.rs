@@ -52,16 +52,20 @@ pub trait RequestStream {
     /// What reading each trace passed over so far.
     fn inputs(&self) -> Vec<InputReport>;
 
-    /// What all traces tell of who asks.
-    fn origins(&self) -> OriginFields;
+    /// What all traces tell of who asks; nothing, unless it says so.
+    fn origins(&self) -> OriginFields {
+        OriginFields::NONE
+    }
 
     /// Whether every trace has times.
     fn has_times(&self) -> bool {
         InputReport::all_have_times(&self.inputs())
     }
 
-    /// What the user should hear of the way the traces fit together; complete at the end.
-    fn warnings(&self) -> Vec<String>;
+    /// What the user should hear of the way the traces fit together; complete at the end. Nothing, unless it says so.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 impl RequestStream for Merge {

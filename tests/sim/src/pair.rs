@@ -213,9 +213,7 @@ impl SimPair {
         // One that was being resilvered says so itself.
         let is_unfinished = |member: usize| labels[member].is_some_and(|label| !label.in_sync[member]);
         self.resilvers |= (0..MEMBERS).any(is_unfinished);
-        let is_used = |member: usize| {
-            labels[member].is_some() && (said.in_sync[member] || said.resilvered() == Some(member))
-        };
+        let is_used = |member: usize| labels[member].is_some() && said.writes_to(member);
         let mut devices = [Some(first), Some(&mut self.second)];
         for member in (0..MEMBERS).filter(|&member| !is_used(member)) {
             devices[member] = None;
@@ -228,7 +226,7 @@ impl SimPair {
         self.epoch = epoch;
         (self.labels, self.known_generation) = (labels, Some(labels.generation));
         // One of which labels say how much it has gets what is written from the beginning.
-        let (in_sync, resilvering) = (labels.in_sync, labels.resilvered());
+        let (in_sync, resilvering) = (labels.in_sync, labels.resilvered_member());
         self.health = PairHealth { in_sync, is_recorded: true, is_lost: false, resilvering };
         (self.version, self.followers, self.has_failed) = (1, Followers::default(), false);
         (self.recording, self.dropped, self.resilvered, self.replaced) = (None, 0, 0, 0);

@@ -226,7 +226,7 @@ impl OnPair {
     /// The next member that is to have it is asked, or it is known which ones do.
     fn next_member(&mut self, first: &mut SimDisk, pair: &mut SimPair) {
         for member in 0..MEMBERS {
-            if self.asked.is_to_go(member, &pair.health) {
+            if self.asked.must_be_dropped(member, &pair.health) {
                 pair.drop_member(member);
             }
         }

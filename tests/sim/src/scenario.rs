@@ -123,9 +123,15 @@ pub(crate) fn may_switch(config: &EngineConfig, to: &Machine) -> bool {
     levels.iter().all(|&level| config.share.of(level) > 0 || (moves && level != Level::ReadSsd))
 }
 
-/// The same machine on several pairs of SSDs, with blocks so large that what it has takes extents on more than one of them.
-pub fn spread(mut machine: Machine, other_pairs: u64) -> Machine {
+/// The same machine on a pair of SSDs.
+pub fn paired(mut machine: Machine) -> Machine {
     machine.config.ssd_is_pair = true;
+    machine
+}
+
+/// The same machine on several pairs of SSDs, with blocks so large that what it has takes extents on more than one of them.
+pub fn spread(machine: Machine, other_pairs: u64) -> Machine {
+    let mut machine = paired(machine);
     machine.config.block = BlockSize::new(16 << 10).expect("a power of two");
     machine.config.volume_bytes = 2 * VOLUME_BYTES - 1024;
     Machine { other_pairs, ..machine }

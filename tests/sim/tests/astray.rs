@@ -1,6 +1,6 @@
 //! Guarantees 5 and 9 of `docs/design.md` where writes go elsewhere on the SSD, and all guarantees while the clock jumps.
 
-use lode_sim::scenario::{all_schemes, first_seeds, plan, seeds};
+use lode_sim::scenario::{all_schemes, first_seeds, paired, plan, seeds};
 use lode_sim::{Crash, Faults, Machine, Plan, RunCounts, run};
 
 fn run_all(plan_of: impl Fn(Machine, u64) -> Plan) -> RunCounts {
@@ -22,11 +22,6 @@ fn run_all(plan_of: impl Fn(Machine, u64) -> Plan) -> RunCounts {
     println!("{sum:?}");
     assert!(sum.sectors_checked > 100_000, "{sum:?}");
     sum
-}
-
-fn paired(mut machine: Machine) -> Machine {
-    machine.config.ssd_is_pair = true;
-    machine
 }
 
 #[test]

@@ -7,8 +7,8 @@ use lode_engine::command::DeviceId;
 use lode_engine::{Answer, Buf, GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, all_schemes, flush, machine, ordered, pattern, plan, read, run_each, run_neighbours, seeds, tica,
-    write,
+    BLOCK, all_schemes, flush, machine, ordered, paired, pattern, plan, read, run_each, run_neighbours,
+    seeds, tica, write,
 };
 use lode_sim::{Crash, Machine, Plan, World};
 
@@ -16,10 +16,8 @@ fn lru() -> Machine {
     machine("lru", &["write_policy=wb"], Quota::new(0, 60))
 }
 
-fn paired() -> Machine {
-    let mut machine = lru();
-    machine.config.ssd_is_pair = true;
-    machine
+fn on_a_pair() -> Machine {
+    paired(lru())
 }
 
 /// Blocks 0 to 9 are on the SSD, the even ones dirty, and the disk has all but those.
@@ -162,14 +160,14 @@ fn g2_a_flush_that_hangs_covers_nothing_until_it_ends() {
 #[test]
 fn g9_a_member_that_hangs_is_given_up_in_time_and_both_are_waited_for() {
     // Shorter than the limit: it stays, and what it was asked for is answered then.
-    let mut short = world(paired(), 1);
+    let mut short = world(on_a_pair(), 1);
     short.hang(DeviceId::Ssd, 5);
     assert!(ask(&mut short, 1, write_of(5, 77)).is_none());
     assert_answered(&wait(&mut short), &[1]);
     let pair = short.pair.as_mut().expect("a pair");
     assert_eq!(pair.found_in_sync(&mut short.ssd), [true, true]);
     // Longer: it is dropped, and nothing waits for it any more.
-    let mut long = world(paired(), 1);
+    let mut long = world(on_a_pair(), 1);
     long.hang(DeviceId::Ssd, 30);
     assert!(ask(&mut long, 1, write_of(5, 77)).is_none());
     let answers: Vec<Answer> = (0..15)
@@ -186,7 +184,7 @@ fn g9_a_member_that_hangs_is_given_up_in_time_and_both_are_waited_for() {
     let pair = long.pair.as_mut().expect("a pair");
     assert_eq!(pair.found_in_sync(&mut long.ssd), [false, true]);
     // Both: neither is dropped, and what waits for them is answered at last.
-    let mut both = world(paired(), 1);
+    let mut both = world(on_a_pair(), 1);
     write(&mut both, 9 * BLOCK, BLOCK, 66).unwrap();
     both.hang(DeviceId::Ssd, 25);
     both.pair.as_mut().expect("a pair").second.hang_ticks = 28;

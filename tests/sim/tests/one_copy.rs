@@ -3,7 +3,7 @@
 
 use lode_format::Directory;
 use lode_policy::Quota;
-use lode_sim::scenario::{BLOCK, flush, machine, pattern, read, write};
+use lode_sim::scenario::{BLOCK, flush, machine, paired, pattern, read, write};
 use lode_sim::{Access, Machine, OtherPair, SimDisk, SimPair, World};
 use lode_store::pair::MEMBERS;
 use lode_store::{DirectoryOutput, MembershipChange, Store, SyncDevice};
@@ -12,9 +12,7 @@ const BLOCKS: u64 = 200;
 
 /// A cache of one level on a pair, and others beside it, with room for all of the blocks that are used.
 fn lru(other_pairs: u64) -> Machine {
-    let mut machine = machine("lru", &["write_policy=wb"], Quota::new(0, 250));
-    machine.config.ssd_is_pair = true;
-    Machine { other_pairs, ..machine }
+    Machine { other_pairs, ..paired(machine("lru", &["write_policy=wb"], Quota::new(0, 250))) }
 }
 
 /// Every member: of a cache on one pair, and of the second of two.

@@ -4,15 +4,11 @@
 use lode_format::{DeviceLayout, PairLabel};
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, all_schemes, damage, first_seeds, flush, machine, pattern, plan, read, run_each, seeds, write,
+    BLOCK, all_schemes, damage, first_seeds, flush, machine, paired, pattern, plan, read, run_each, seeds,
+    write,
 };
 use lode_sim::{Access, Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 use lode_store::SyncDevice;
-
-fn paired(mut machine: Machine) -> Machine {
-    machine.config.ssd_is_pair = true;
-    machine
-}
 
 fn lru() -> Machine {
     paired(machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60)))

@@ -2,7 +2,7 @@
 //! whatever was written meanwhile, however the run ended, and whatever the start that goes on writes.
 
 use lode_policy::Quota;
-use lode_sim::scenario::{BLOCK, flush, machine, pattern, read, write};
+use lode_sim::scenario::{BLOCK, flush, machine, paired, pattern, read, write};
 use lode_sim::{Faults, Machine, SimPair, World};
 use lode_store::pair::MEMBERS;
 
@@ -12,9 +12,7 @@ const MOST_STEPS: u64 = 56;
 const SEEDS: u64 = 4;
 
 fn lru() -> Machine {
-    let mut machine = machine("lru", &["write_policy=wb"], Quota::new(0, 250));
-    machine.config.ssd_is_pair = true;
-    machine
+    paired(machine("lru", &["write_policy=wb"], Quota::new(0, 250)))
 }
 
 /// A guest that knows what it wrote.

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use lode_replay::{InputReport, Recording, RequestStream};
 use lode_trace::TraceError;
-use lode_types::{OriginFields, TraceRequest};
+use lode_types::TraceRequest;
 
 /// Requests given at once.
 const BATCH: usize = 4096;
@@ -69,14 +69,6 @@ impl RequestStream for Stretched {
         // Each is one trace; its times are those of this mix.
         let inputs = self.recordings.iter().flat_map(|(_, recording)| recording.play().inputs());
         inputs.map(|input| InputReport { has_times: true, ..input }).collect()
-    }
-
-    fn origins(&self) -> OriginFields {
-        OriginFields::default()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
     }
 }
 

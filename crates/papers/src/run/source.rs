@@ -7,7 +7,7 @@ use std::path::Path;
 use lode_replay::{InputReport, RequestStream};
 use lode_synth::Generator;
 use lode_trace::{ReadOptions, Reader, TraceError, open_trace};
-use lode_types::{OriginFields, TraceRequest};
+use lode_types::TraceRequest;
 
 /// Requests given at once.
 const BATCH: usize = 4096;
@@ -191,14 +191,6 @@ impl RequestStream for Together {
 
     fn inputs(&self) -> Vec<InputReport> {
         self.lanes.iter().map(Lane::report).collect()
-    }
-
-    fn origins(&self) -> OriginFields {
-        OriginFields::default()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
     }
 }
 

@@ -4,7 +4,7 @@ use lode_policy::{Quota, SchemeInfo, Settings, all_schemes};
 use lode_replay::{Future, Host, Options, Recording, ReplayError, RequestStream, replay, replay_with_future};
 use lode_testdata::Trace;
 use lode_trace::{ReadOptions, TraceError, open_trace};
-use lode_types::{BlockSize, Level, OriginFields, RequestOp, TraceRequest};
+use lode_types::{BlockSize, Level, RequestOp, TraceRequest};
 use proptest::prelude::*;
 
 use crate::requests::{any_requests, request};
@@ -33,14 +33,6 @@ impl RequestStream for Given {
     }
 
     fn inputs(&self) -> Vec<lode_replay::InputReport> {
-        Vec::new()
-    }
-
-    fn origins(&self) -> OriginFields {
-        OriginFields::NONE
-    }
-
-    fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
 }

@@ -30,18 +30,17 @@ pub(crate) fn begin_pairs(
     for pair in &files.pairs {
         for (member, (path, why)) in pair.paths.iter().zip(&pair.left_out).enumerate() {
             let Some(why) = why else { continue };
-            if pair.pair.resilvered() == Some(member) {
-                warn!(
-                    "SSD {} of the pair is not read: {why}. What the other one holds dirty is on one SSD until then",
-                    path.display()
-                );
-            } else {
-                warn!(
-                    "SSD {} of the pair is not used: {why}. What the other one holds dirty is on one SSD; `lode device add` \
-                     resilvers it, or another one in its place, while guests are served",
-                    path.display()
-                );
-            }
+            let (used, until) = match pair.pair.resilvered_member() == Some(member) {
+                true => ("read", " until then"),
+                false => (
+                    "used",
+                    "; `lode device add` resilvers it, or another one in its place, while guests are served",
+                ),
+            };
+            warn!(
+                "SSD {} of the pair is not {used}: {why}. What the other one holds dirty is on one SSD{until}",
+                path.display()
+            );
         }
     }
     let labels: Vec<_> = files.pairs.iter().map(|pair| pair.labels).collect();

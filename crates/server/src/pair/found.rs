@@ -267,7 +267,7 @@ fn left_out(founds: [Found<'_>; MEMBERS], pair: &Pair) -> Result<[Option<String>
             labels.iter().flatten().any(|label| label.generation == pair.generation && label.in_sync[member]);
         left_out[member] = match found {
             FoundAtPath::Label(_) if pair.in_sync[member] => None,
-            FoundAtPath::Label(_) if pair.resilvered() == Some(member) => Some(format!(
+            FoundAtPath::Label(_) if pair.resilvered_member() == Some(member) => Some(format!(
                 "the first {} of it are resilvered, and the rest follows while guests are served",
                 Size(pair.resilvered_bytes)
             )),

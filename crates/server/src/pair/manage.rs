@@ -259,7 +259,7 @@ pub(crate) fn resume_resilver(
     used: impl FnOnce() -> Vec<std::ops::Range<u64>> + Send + 'static,
 ) -> Result<(), String> {
     if pair.health().0.resilvering.is_some() {
-        return pair.go_on_resilvering(used);
+        return pair.resume_copying(used);
     }
     let (path, labels) = {
         let state = pair.state();

@@ -38,12 +38,12 @@ const GIVEN_UP: &str = "it was given up";
 /// What is said where something else happens to the pair.
 const NOT_AT_REST: &str = "The pair is not at rest: see `lode device list` and the log, and try again";
 
-/// Why labels do not say what they were to.
-enum Unsaid {
+/// Why labels could not be written.
+enum LabelError {
     /// The SSD that has everything does not take its own.
-    ByOther(String),
+    OfSource(String),
     /// The one that is resilvered does not, or was given up.
-    ByMember(String),
+    OfTarget(String),
 }
 
 /// A member that is resilvered, and which time that is.
@@ -90,7 +90,7 @@ impl ServedPair {
     ///
     /// # Errors
     /// In words.
-    pub(super) fn go_on_resilvering(
+    pub(super) fn resume_copying(
         self: &Arc<Self>,
         used: impl FnOnce() -> Vec<Range<u64>> + Send + 'static,
     ) -> Result<(), String> {
@@ -198,17 +198,17 @@ impl ServedPair {
         Ok(())
     }
 
-    /// Copies all that is left, as fast as the configuration allows. Now and then labels say how much is resilvered.
+    /// Copies all that is left, as fast as the configuration and guests allow. Now and then labels say how much is resilvered.
     fn copy_parts(
         self: &Arc<Self>,
         one: Resilvered,
         from: &mut MemberDevice,
         to: &mut MemberDevice,
     ) -> Result<(), String> {
-        let mut said = Instant::now();
+        let mut recorded = Instant::now();
         loop {
-            let is_asked = self.is_asked.swap(false, Ordering::Relaxed);
-            let most_bytes = if is_asked { PART_BESIDE_GUESTS_BYTES } else { Resilver::PART_BYTES };
+            let has_commands = self.has_commands.swap(false, Ordering::Relaxed);
+            let most_bytes = if has_commands { PART_BESIDE_GUESTS_BYTES } else { Resilver::PART_BYTES };
             let Some(part) = self.next_part(one, most_bytes)? else { return Ok(()) };
             let part_began = Instant::now();
             copy(from, to, &part)?;
@@ -218,11 +218,11 @@ impl ServedPair {
             if self.somebody_waits.swap(false, Ordering::SeqCst) {
                 self.tell_all();
             }
-            if said.elapsed() >= PROGRESS_PAUSE {
+            if recorded.elapsed() >= PROGRESS_PAUSE {
                 self.record_progress(one, from, to)?;
-                said = Instant::now();
+                recorded = Instant::now();
             }
-            self.pace(part.end - part.start, took, is_asked);
+            self.pace(part.end - part.start, took, has_commands);
         }
     }
 
@@ -236,14 +236,14 @@ impl ServedPair {
         let resilvered_bytes = self.while_current(one, |pair| pair.resilver().resilvered_bytes())?;
         self.flush_resilvered(member, to)?;
         let device_bytes = to.size_bytes();
-        match self.say(one, from, to, |was| was.with_resilvered(device_bytes, resilvered_bytes)) {
+        match self.update_labels(one, from, to, |was| was.with_resilvered(device_bytes, resilvered_bytes)) {
             Ok(_) => Ok(()),
-            Err(Unsaid::ByOther(why)) => {
+            Err(LabelError::OfSource(why)) => {
                 let path = self.state().members[1 - member].path.display().to_string();
                 tracing::warn!("SSD {path} does not take a label that says how far the resilver is: {why}");
                 Ok(())
             }
-            Err(Unsaid::ByMember(why)) => Err(why),
+            Err(LabelError::OfTarget(why)) => Err(why),
         }
     }
 
@@ -281,9 +281,9 @@ impl ServedPair {
 
     /// Waits until the next part may be copied after one of so many bytes that took so long: as long as the rate asks for, and while guests ask
     /// for something until the SSDs were left to them.
-    fn pace(&self, part_bytes: u64, took: Duration, is_asked: bool) {
+    fn pace(&self, part_bytes: u64, took: Duration, has_commands: bool) {
         let of_rate = Duration::from_secs_f64(part_bytes as f64 / self.rate_bytes as f64);
-        let left_to_guests = if is_asked { took * LEFT_TO_GUESTS } else { Duration::ZERO };
+        let left_to_guests = if has_commands { took * LEFT_TO_GUESTS } else { Duration::ZERO };
         self.pause(of_rate.saturating_sub(took).max(left_to_guests));
     }
 
@@ -337,43 +337,40 @@ impl ServedPair {
     ) -> Result<Pair, String> {
         let counting = |was: Pair, device_bytes| was.counting(member, device_bytes, self.epoch);
         let device_bytes = to.size_bytes();
-        match self.say(one, from, to, |was| counting(was, device_bytes).0) {
+        match self.update_labels(one, from, to, |was| counting(was, device_bytes).0) {
             Ok(was) => Ok(counting(was, device_bytes).1),
-            Err(Unsaid::ByOther(why)) => Err(format!("the other SSD does not take its label: {why}")),
-            Err(Unsaid::ByMember(why)) => Err(why),
+            Err(LabelError::OfSource(why)) => Err(format!("the other SSD does not take its label: {why}")),
+            Err(LabelError::OfTarget(why)) => Err(why),
         }
     }
 
     /// Has labels of both say something more of the member that is resilvered. Gives what they said before.
-    fn say(
+    fn update_labels(
         &self,
         one @ Resilvered { member, .. }: Resilvered,
         from: &mut MemberDevice,
         to: &mut MemberDevice,
         next: impl FnOnce(Pair) -> Pair,
-    ) -> Result<Pair, Unsaid> {
-        let given_up = || Unsaid::ByMember(GIVEN_UP.to_owned());
+    ) -> Result<Pair, LabelError> {
+        // The state, unless the member was given up meanwhile, or labels say something else by now.
+        let current = |labels: Option<Pair>| {
+            let state = self.state();
+            let is_so = self.is_current(&state, one) && labels.is_none_or(|labels| labels == state.labels);
+            is_so.then_some(state).ok_or_else(|| LabelError::OfTarget(GIVEN_UP.to_owned()))
+        };
         // The other one first: it is who has everything, and must not be older than what this one says.
         let turn = self.label_turn(1 - member);
-        let was = self.while_current(one, |_| ()).map(|()| self.state().labels).map_err(Unsaid::ByMember)?;
+        let was = current(None)?.labels;
         let said = next(was);
-        write_label(from, &said.label(1 - member)).map_err(|error| Unsaid::ByOther(error.to_string()))?;
+        write_label(from, &said.label(1 - member))
+            .map_err(|error| LabelError::OfSource(error.to_string()))?;
         drop(turn);
-        let mut state = self.state();
-        if state.labels != was || !self.is_current(&state, one) {
-            return Err(given_up());
-        }
-        state.labels = said;
-        drop(state);
+        current(Some(was))?.labels = said;
         self.remember(said.number, said.generation);
         let _turn = self.label_turn(member);
         // Otherwise it may be somebody else's by now.
-        let state = self.state();
-        if state.labels != said || !self.is_current(&state, one) {
-            return Err(given_up());
-        }
-        drop(state);
-        write_label(to, &said.label(member)).map_err(|error| Unsaid::ByMember(error.to_string()))?;
+        drop(current(Some(said))?);
+        write_label(to, &said.label(member)).map_err(|error| LabelError::OfTarget(error.to_string()))?;
         Ok(was)
     }
 

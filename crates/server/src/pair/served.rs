@@ -77,8 +77,8 @@ pub(crate) struct ServedPair {
     pub(super) resilver_changed: Condvar,
     /// A volume waits for the part that is copied.
     pub(super) somebody_waits: AtomicBool,
-    /// Volumes have asked for something since this was looked at.
-    pub(super) is_asked: AtomicBool,
+    /// Volumes have begun commands since this was looked at.
+    pub(super) has_commands: AtomicBool,
     disks: DisksOf,
     pub(super) state_file: StateFile,
     limit: Duration,
@@ -124,7 +124,7 @@ impl ServedPair {
         rate_bytes: u64,
     ) -> ServedPair {
         // One of which labels say how much it has gets what is written from the beginning.
-        let (in_sync, resilvering) = (labels.in_sync, labels.resilvered());
+        let (in_sync, resilvering) = (labels.in_sync, labels.resilvered_member());
         let health = PairHealth { in_sync, is_recorded: true, is_lost: false, resilvering };
         let MemberDisks { pair, members: mut member_disks } = disks;
         let member = |member: usize| {
@@ -159,7 +159,7 @@ impl ServedPair {
             resilver: Mutex::default(),
             resilver_changed: Condvar::new(),
             somebody_waits: AtomicBool::new(false),
-            is_asked: AtomicBool::new(false),
+            has_commands: AtomicBool::new(false),
             disks: pair,
             state_file,
             limit: files.limit,
@@ -428,7 +428,7 @@ impl ServedPair {
         let mut asked = InTurn::new(health);
         while let Some(member) = asked.next_member() {
             asked.ended(member, self.run_on(member, kind, asked));
-            if asked.is_to_go(member, &self.health().0) {
+            if asked.must_be_dropped(member, &self.health().0) {
                 self.drop_member(member, "a change of the directory was not answered there");
             }
         }

@@ -75,7 +75,7 @@ impl VolumePair {
     /// Takes a command to the pair.
     pub(crate) fn begin(&mut self, command: PairCommand) {
         if self.volume.health().resilvering.is_some() {
-            self.pair.is_asked.store(true, Ordering::Relaxed);
+            self.pair.has_commands.store(true, Ordering::Relaxed);
         }
         let needs_it = self.volume.needs_resilver(&command.kind);
         let mut resilver = needs_it.then(|| self.pair.resilver());

@@ -30,7 +30,7 @@ impl<D: SyncDevice> PairDevice<D> {
     pub fn new(pair: Pair, devices: [Option<D>; MEMBERS]) -> PairDevice<D> {
         let is_missed = |&member: &usize| pair.in_sync[member] && devices[member].is_none();
         let mut pair = (0..MEMBERS).filter(is_missed).fold(pair, Pair::missing);
-        if pair.resilvered().is_some_and(|member| devices[member].is_none()) {
+        if pair.resilvered_member().is_some_and(|member| devices[member].is_none()) {
             pair.resilvered_bytes = 0;
         }
         let device = PairDevice { pair, devices, epoch: 0 };
@@ -138,13 +138,15 @@ impl<D: SyncDevice> PairDevice<D> {
     fn with_all(&mut self, mut work: impl FnMut(&mut D) -> Result<(), MediaError>) -> Result<(), MediaError> {
         let mut results = [None; MEMBERS];
         for (member, result) in results.iter_mut().enumerate() {
-            if let Some(device) = self.devices[member].as_mut().filter(|_| self.pair.writes_to(member)) {
+            let is_passed = planted("start-passes-the-resilvered") && !self.pair.in_sync[member];
+            let gets_it = self.pair.writes_to(member) && !is_passed;
+            if let Some(device) = self.devices[member].as_mut().filter(|_| gets_it) {
                 *result = Some(work(device));
             }
         }
-        if let Some(member) = self.pair.resilvered()
-            && let Some(Err(_)) = results[member].take()
-        {
+        // What is left are those of members that have everything.
+        let of_resilvered = self.pair.resilvered_member().and_then(|member| results[member].take());
+        if let Some(Err(_)) = of_resilvered {
             self.record(self.pair.without_resilvered()).map_err(|_| MediaError::Io)?;
             // Whoever goes on sends it everything, and takes it for what labels said when that began.
             if !planted("start-goes-on-without-the-resilvered") {

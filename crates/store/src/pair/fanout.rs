@@ -31,7 +31,7 @@ pub struct PairHealth {
     pub is_recorded: bool,
     /// They could not be made to: nothing is acknowledged any more.
     pub is_lost: bool,
-    /// This member does not have everything, and is being resilvered: it gets whatever is written, and nothing waits for what it fails.
+    /// This member does not have everything, and is being resilvered: it gets whatever is written, and is dropped when it fails.
     pub resilvering: Option<usize>,
 }
 

@@ -45,7 +45,7 @@ impl InTurn {
 
     /// Whether a member that was asked has not answered, or is gone, and the other one has everything: it is dropped before that one is asked, which
     /// otherwise might be dropped meanwhile, so that nobody would have it.
-    pub fn is_to_go(&self, member: usize, now: &PairHealth) -> bool {
+    pub fn must_be_dropped(&self, member: usize, now: &PairHealth) -> bool {
         let is_gone = self.results[member] == Some(Err(MediaError::Gone));
         is_gone && now.in_sync[other(member)] && !planted("late-member-stays-until-all-were-asked")
     }
@@ -136,10 +136,10 @@ mod tests {
         let both = health([true, true], true);
         let mut asked = InTurn::new(both);
         asked.ended(0, Err(MediaError::Gone));
-        assert!(asked.is_to_go(0, &both) && !asked.is_to_go(1, &both));
-        assert!(!asked.is_to_go(0, &health([true, false], true)), "it is the last one");
+        assert!(asked.must_be_dropped(0, &both) && !asked.must_be_dropped(1, &both));
+        assert!(!asked.must_be_dropped(0, &health([true, false], true)), "it is the last one");
         asked.ended(0, FAILED);
-        assert!(!asked.is_to_go(0, &both), "the other one may fail it as well");
+        assert!(!asked.must_be_dropped(0, &both), "the other one may fail it as well");
     }
 
     #[test]

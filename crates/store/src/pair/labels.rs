@@ -47,19 +47,16 @@ impl Pair {
             let context = format!("{smaller} bytes are too few for an SSD of a pair");
             return Err(StoreError::new(StoreErrorKind::Geometry, context));
         }
-        let in_sync = [true; MEMBERS];
-        let dropped_in = [0; MEMBERS];
-        let (number, pairs, generation, resilvered_bytes) = (0, 1, 1, 0);
         Ok(Pair {
             id,
-            number,
-            pairs,
-            generation,
+            number: 0,
+            pairs: 1,
+            generation: 1,
             pair_bytes,
             device_bytes,
-            in_sync,
-            dropped_in,
-            resilvered_bytes,
+            in_sync: [true; MEMBERS],
+            dropped_in: [0; MEMBERS],
+            resilvered_bytes: 0,
         })
     }
 
@@ -235,13 +232,13 @@ impl Pair {
     }
 
     /// The member that does not have everything, and of which labels say how much it has.
-    pub fn resilvered(&self) -> Option<usize> {
+    pub fn resilvered_member(&self) -> Option<usize> {
         (0..MEMBERS).find(|&member| !self.in_sync[member]).filter(|_| self.resilvered_bytes > 0)
     }
 
     /// Whether a member gets what is written, because what labels say of it holds no longer than that.
     pub fn writes_to(&self, member: usize) -> bool {
-        self.in_sync[member] || (self.resilvered() == Some(member) && !planted("start-passes-the-resilvered"))
+        self.in_sync[member] || self.resilvered_member() == Some(member)
     }
 
     /// The pair when this device, of so many bytes, durably has so many of the first ones as the member that does not have everything, and gets

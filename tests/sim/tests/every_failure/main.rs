@@ -15,7 +15,7 @@ use std::time::Instant;
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_format::CacheId;
 use lode_policy::{Quota, SchemeInfo};
-use lode_sim::scenario::{BLOCK, damage, flush, machine, ordered, pattern, read, spread, write};
+use lode_sim::scenario::{BLOCK, damage, flush, machine, ordered, paired, pattern, read, spread, write};
 use lode_sim::{Machine, OtherPair, SimDisk, World};
 use lode_store::pair::PairArray;
 use lode_store::{Store, StoreErrorKind, StoreView, SyncDevice, VolumeSpec, format_read_ssd, probe_read_ssd};
@@ -108,10 +108,8 @@ fn lru() -> Machine {
     machine("lru", &["write_policy=wb"], Quota::new(0, 60))
 }
 
-fn paired() -> Machine {
-    let mut machine = lru();
-    machine.config.ssd_is_pair = true;
-    machine
+fn on_a_pair() -> Machine {
+    paired(lru())
 }
 
 /// On two pairs, on both of which the volume has an extent.
@@ -156,7 +154,7 @@ fn unused() -> Site {
 }
 
 fn unused_pair() -> Site {
-    replaced(site(paired()))
+    replaced(site(on_a_pair()))
 }
 
 fn unused_pairs() -> Site {
@@ -194,7 +192,7 @@ fn cut() -> Site {
 }
 
 fn killed_pair() -> Site {
-    down(site(paired()), false)
+    down(site(on_a_pair()), false)
 }
 
 fn killed_pairs() -> Site {
@@ -239,7 +237,7 @@ fn dirty_in_order() -> Site {
 }
 
 fn dirty_pair() -> Site {
-    site(paired())
+    site(on_a_pair())
 }
 
 fn dirty_pairs() -> Site {

@@ -117,7 +117,7 @@ fn g9_so_much_of_a_member_is_resilvered_as_all_newest_labels_and_its_own_say() {
         let found = Pair::of(labels, Some(other.generation)).unwrap();
         assert_eq!(found.in_sync, [true, false]);
         let is_alone = found.begun(labels).generation > found.generation;
-        assert_eq!(is_alone, found.resilvered().is_none());
+        assert_eq!(is_alone, found.resilvered_member().is_none());
         found.resilvered_bytes
     };
     // From label to label: the other one has the newer one first.
