@@ -52,7 +52,7 @@ struct Raw {
     /// Pairs beside this one: a label from before there could be several has zeroes here, and is of the only one.
     other_pairs: u8,
     dropped_in: [U64; PairLabel::MEMBERS],
-    /// Zeroes in a label from before a resilver could be gone on with.
+    /// Zeroes in a label from before a resilver could be resumed.
     resilvered_bytes: U64,
 }
 
