@@ -61,6 +61,8 @@ pub struct JournalPage {
     /// Every record up to and including this version, and the block it speaks of, was durable when this
     /// page was written.
     pub durable_version: u64,
+    /// Table pages with a stamp below this version were durable when this page was written; 0 where that is not known.
+    pub durable_tables: u64,
     /// The records, in order of version.
     pub records: Vec<Record>,
 }
@@ -76,7 +78,9 @@ struct Raw {
     durable_page: U64,
     durable_version: U64,
     count: U16,
-    reserved: [u8; 14],
+    reserved: [u8; 6],
+    /// Zeroes in a page from before it was told.
+    durable_tables: U64,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -110,7 +114,8 @@ impl JournalPage {
             durable_page: U64::new(self.durable_page),
             durable_version: U64::new(self.durable_version),
             count: U16::new(self.records.len() as u16),
-            reserved: [0; 14],
+            reserved: [0; 6],
+            durable_tables: U64::new(self.durable_tables),
         });
         let body = page[BODY..].chunks_exact_mut(size_of::<RawRecord>());
         for (record, bytes) in self.records.iter().zip(body) {
@@ -161,6 +166,7 @@ impl JournalPage {
             tail: raw.tail.get(),
             durable_page: raw.durable_page.get(),
             durable_version: raw.durable_version.get(),
+            durable_tables: raw.durable_tables.get(),
             records,
         })
     }

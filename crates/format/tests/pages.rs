@@ -21,15 +21,16 @@ fn record() -> impl Strategy<Value = Record> {
 }
 
 fn journal_page() -> impl Strategy<Value = JournalPage> {
-    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
+    let numbers = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
     (numbers, proptest::collection::vec(record(), 0..=RECORDS_PER_PAGE)).prop_map(
-        |((ring, number, tail, durable_page, durable_version), records)| JournalPage {
+        |((ring, number, tail, durable_page, durable_version, durable_tables), records)| JournalPage {
             volume: TAG,
             ring,
             number,
             tail,
             durable_page,
             durable_version,
+            durable_tables,
             records,
         },
     )

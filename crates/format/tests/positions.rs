@@ -233,8 +233,17 @@ fn journal_page() {
     ];
     records.resize(RECORDS_PER_PAGE, record(RecordKind::Free, 0, 0, 0, 0));
     let (ring, number, tail) = (A, B, C);
-    let (durable_page, durable_version) = (D, E);
-    let page = JournalPage { volume: TAG, ring, number, tail, durable_page, durable_version, records };
+    let (durable_page, durable_version, durable_tables) = (D, E, A);
+    let page = JournalPage {
+        volume: TAG,
+        ring,
+        number,
+        tail,
+        durable_page,
+        durable_version,
+        durable_tables,
+        records,
+    };
     let mut fields = vec![
         (0x20, "1112131415161718"), // tag of the volume
         (0x28, "a1a2a3a4a5a6a7a8"), // ring
@@ -243,6 +252,7 @@ fn journal_page() {
         (0x40, "d1d2d3d4d5d6d7d8"), // durable page
         (0x48, "e1e2e3e4e5e6e7e8"), // durable version
         (0x50, "7d00"),             // number of records
+        (0x58, "a1a2a3a4a5a6a7a8"), // version below which table pages are durable
         // Records of 0x20 bytes from 0x60 on: kind (1 clean, 2 dirty, 3 free), checksum, place, block, version.
         (0x60, "01"),
         (0x64, "51525354"),

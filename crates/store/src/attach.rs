@@ -7,7 +7,7 @@ use lode_format::{
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, at_once, flush, read_with_tries, write};
+use crate::device::{SyncDevice, flush, read_with_tries, write};
 use crate::dropped::DroppedPlaces;
 use crate::empty_tables::empty_tables;
 use crate::error::StoreError;
@@ -20,7 +20,7 @@ use crate::recover::Recovered;
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
-use crate::table_runs::{TableRun, read_runs};
+use crate::table_runs::{PAIR_BYTES, ReadRun, TableRun, read_runs, write_runs};
 use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
@@ -206,10 +206,7 @@ impl Store {
             TableRun { ordinal, pages }
         });
         let recent = recent.filter(|run| !run.pages.is_empty());
-        read_runs(device, layout, extents, recent, |device, read| {
-            let parts: Vec<(u64, &[u8])> = read.iter().map(|one| (one.offset_bytes, one.bytes)).collect();
-            at_once("write", device.write_at_once(&parts))
-        })
+        read_runs(device, layout, extents, recent, |device, read| write_runs(device, &read))
     }
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
@@ -342,8 +339,8 @@ impl Store {
     /// old ring is not needed any more.
     ///
     /// Where something is believed that only memory, or a journal page that no flush covers, says, a power cut in between must
-    /// not find the page that gives an older copy of a block up and not yet the one with its newer copy. So first pages say
-    /// what is believed *and* what they said before; of two copies the newer one counts.
+    /// not find the page that gives an older copy of a block up and not yet the one with its newer copy. So first the pages with such
+    /// newer copies say what is believed *and* what they said before; of two copies the newer one counts.
     pub(crate) fn write_tables(
         &mut self,
         device: &mut dyn SyncDevice,
@@ -363,7 +360,8 @@ impl Store {
             };
             flush(device)?;
             // Records of the journal go on counting: pages speak of no more than before as durable.
-            self.write_pages(device, tag, space, &stale, (both, None))?;
+            let with_believed = space.recovered.found.later_than(durable, &stale);
+            self.write_pages(device, tag, space, &with_believed, (both, None))?;
         }
         // A volume that is new, or was closed, has none: what else was written, the caller flushes.
         let copies = if stale.is_empty() { 0 } else { 2 - u8::from(planted("copy-stale-after-start")) };
@@ -390,7 +388,8 @@ impl Store {
         self.write_directory(device, next)
     }
 
-    /// Writes pages to their older copies, with this stamp or the one that they have.
+    /// Writes pages to their older copies, with this stamp or the one that they have. Newer copies are written along as they are, because
+    /// they lie between: page by page it would take many times as long.
     fn write_pages(
         &self,
         device: &mut dyn SyncDevice,
@@ -399,29 +398,31 @@ impl Store {
         stale: &[usize],
         (entry, stamp): (impl Fn(&FoundPlaces, Place) -> TableEntry, Option<u64>),
     ) -> Result<(), StoreError> {
-        let pages = self.view.layout.extent.table_pages as usize;
-        for &index in stale {
-            let page = found.page_mut(index);
-            page.sequence += 1;
-            let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
-            let table = TablePage {
-                volume: tag,
-                extent: extents.written[index / pages],
-                page: (index % pages) as u32,
-                sequence,
-                stamp,
-                entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
-            };
-            self.write_table(device, &table)?;
-        }
-        Ok(())
-    }
-
-    fn write_table(&self, device: &mut dyn SyncDevice, table: &TablePage) -> Result<(), StoreError> {
-        let within = self.view.layout.extent.table_page(table.page, table.copy());
-        let offset = self.view.layout.extent_start(table.extent) + within;
-        let bytes: &[u8; PAGE_BYTES] = &table.encode(self.view.superblock.cache);
-        write(device, offset, bytes)
+        let (layout, cache) = (&self.view.layout, self.view.superblock.cache);
+        let per_extent = layout.extent.table_pages as usize;
+        let mut left = stale.iter().copied().peekable();
+        let runs = TableRun::around(stale, layout.extent.table_pages);
+        read_runs(device, layout, &extents.written, runs, |device, mut read| {
+            for ReadRun { run: TableRun { ordinal, pages }, bytes, .. } in &mut read {
+                let first = *ordinal * per_extent + pages.start as usize;
+                while let Some(index) = left.next_if(|index| *index < first + pages.len()) {
+                    let page = found.page_mut(index);
+                    page.sequence += 1;
+                    let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
+                    let table = TablePage {
+                        volume: tag,
+                        extent: extents.written[*ordinal],
+                        page: (index % per_extent) as u32,
+                        sequence,
+                        stamp,
+                        entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
+                    };
+                    let at = (index - first) * PAIR_BYTES + usize::from(table.copy()) * PAGE_BYTES;
+                    bytes[at..at + PAGE_BYTES].copy_from_slice(&table.encode(cache)[..]);
+                }
+            }
+            write_runs(device, &read)
+        })
     }
 
     /// Makes the volume's extents and its new ring official, once all that was written is durable.

@@ -203,6 +203,11 @@ impl FoundPlaces {
         (0..self.pages.len()).filter(|&page| !self.pages[page].is_settled).collect()
     }
 
+    /// Those of these pages with places that hold what is newer than this version.
+    pub(crate) fn later_than(&self, version: u64, pages: &[usize]) -> Vec<usize> {
+        pages.iter().copied().filter(|&page| self.latest[page] > version).collect()
+    }
+
     /// Both copies of these pages, which are all that were not settled, say what was found, and that it is durable up to this
     /// version.
     pub(crate) fn settle(&mut self, pages: &[usize], stamp: u64) {

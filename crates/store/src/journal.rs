@@ -67,6 +67,8 @@ pub(crate) struct Journal {
     reusable: u64,
     durable_page: u64,
     durable_version: u64,
+    /// Table pages with a stamp below this version are durable; 0 where no checkpoint has said so.
+    durable_tables: u64,
     /// Everything up to this version is in pages that were written, flushed or not.
     written_version: u64,
     /// Pages were written that no flush covers. The last of them is full, so that it is not written again before one does.
@@ -104,6 +106,7 @@ impl Journal {
             reusable: 1,
             durable_page: 0,
             durable_version: version,
+            durable_tables: 0,
             written_version: version,
             unflushed: false,
             told: version,
@@ -141,8 +144,16 @@ impl Journal {
         self.page
     }
 
-    pub(crate) fn set_tail(&mut self, tail: u64) {
-        self.tail = tail;
+    /// A checkpoint is durable, and with it every write of a table page until now: those that follow have this version as their stamp, or
+    /// a later one. What pages below `tail` say is in the tables.
+    pub(crate) fn checkpoint_durable(&mut self, tail: u64, version: u64) {
+        (self.tail, self.durable_tables) = (tail, version);
+    }
+
+    /// The same volume's next ring, over these extents. Everything up to `version` is in the place tables.
+    pub(crate) fn renewed(&self, extents: Vec<u32>, version: u64) -> Journal {
+        let next = Journal::new(self.cache, self.tag, self.ring + 1, self.layout, extents, version);
+        Journal { durable_tables: self.durable_tables, ..next }
     }
 
     /// Whether three quarters of the ring wait for a checkpoint.
@@ -261,6 +272,10 @@ impl Journal {
             tail: self.tail,
             durable_page: self.durable_page,
             durable_version: self.durable_version,
+            durable_tables: match planted("table-pages-called-durable-unflushed") {
+                true => self.durable_version,
+                false => self.durable_tables,
+            },
             records: self.records.clone(),
         };
         let offset = self.offset(self.page, self.side);
@@ -347,7 +362,7 @@ mod tests {
                         // In no order.
                         journal.lengthen(&[if extents % 2 == 0 { extents } else { 1000 - extents }]);
                     }
-                    1 => journal.set_tail(journal.tail.max(journal.durable_page)),
+                    1 => journal.checkpoint_durable(journal.tail.max(journal.durable_page), version),
                     _ => {
                         pending.extend((1..=count as u64).map(|next| Record {
                             kind: RecordKind::Dirty, place: 0, block: 0, version: version + next, crc: 0,

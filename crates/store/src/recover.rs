@@ -122,10 +122,9 @@ pub(crate) fn recover(
     device: &mut dyn SyncDevice,
     source: RecoverySource<'_>,
 ) -> Result<Recovered, StoreError> {
-    let (mut tables, in_tables) = read_tables(device, &source)?;
-    let (journal, durable) = read_journal(device, &source)?;
-    let (records, buffered) = merge(&journal, source.buffered, durable);
-    drop(journal);
+    let ReadJournal { pages, durable, durable_tables } = read_journal(device, &source)?;
+    let (mut tables, in_tables) = read_tables(device, &source, durable_tables)?;
+    let (records, buffered) = merge(pages, source.buffered, durable);
     let version = records.iter().map(|record| record.version).max().unwrap_or(0).max(in_tables).max(durable);
     let is_sane = |record: &Record| record.kind == RecordKind::Free || record.block < source.blocks;
     if version > MOST || !records.iter().all(is_sane) {
@@ -169,29 +168,36 @@ fn impossible() -> StoreError {
 }
 
 /// The records of the journal and those of the buffer that the journal does not have, in order, and how many these are.
-fn merge(journal: &[JournalPage], buffered: &[Record], durable: u64) -> (Vec<Record>, u64) {
-    let mut records: Vec<Record> = journal.iter().flat_map(|page| &page.records).copied().collect();
+fn merge(journal: Vec<JournalPage>, buffered: &[Record], durable: u64) -> (Vec<Record>, u64) {
+    let mut records = Vec::with_capacity(journal.iter().map(|page| page.records.len()).sum());
+    journal.into_iter().for_each(|page| records.extend(page.records));
     // A page may be filled up with its last record.
     records.dedup();
-    let in_journal: HashSet<u64> = records.iter().map(|record| record.version).collect();
+    let is_beyond = |record: &&Record| record.version > durable;
+    let in_journal: HashSet<u64> = records.iter().filter(is_beyond).map(|record| record.version).collect();
     let before = records.len();
-    let is_news = |record: &&Record| record.version > durable && !in_journal.contains(&record.version);
+    let is_news = |record: &&Record| is_beyond(record) && !in_journal.contains(&record.version);
     records.extend(buffered.iter().filter(is_news));
     records.sort_by_key(|record| record.version);
     let news = records.len() - before;
     (records, news as u64)
 }
 
-/// What the tables say, and the latest version that they speak of.
+/// What the tables say, and the latest version that they speak of. The journal says that pages with a stamp below `durable_tables` are
+/// durable.
 fn read_tables(
     device: &mut dyn SyncDevice,
     source: &RecoverySource<'_>,
+    durable_tables: u64,
 ) -> Result<(FoundPlaces, u64), StoreError> {
     let layout = &source.layout.extent;
     let mut tables = FoundPlaces::new(layout.places, layout.table_pages, source.blocks);
     let nothing = FoundPage { sequence: 0, stamp: 0, is_settled: false, is_recent: true };
     (0..source.extents.len()).for_each(|ordinal| tables.insert_extent(ordinal, nothing));
     let mut latest = 0;
+    // A start that was cut short may have written any page since.
+    let is_run_known = source.run_version > 0;
+    let old_below = if is_run_known { source.run_version.max(durable_tables) } else { 0 };
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
     read_runs(device, &source.layout, source.extents, runs, |_, read| {
         for ReadRun { run: TableRun { ordinal, pages }, bytes, .. } in read {
@@ -200,7 +206,7 @@ fn read_tables(
                 let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
                 let (one, other) = pair.split_at(PAGE_BYTES);
                 let copies = (open(one), open(other));
-                latest = take_page(&mut tables, source, ordinal, page, copies)?.max(latest);
+                latest = take_page(&mut tables, source, (ordinal, page, old_below), copies)?.max(latest);
             }
         }
         Ok(())
@@ -208,12 +214,12 @@ fn read_tables(
     Ok((tables, latest))
 }
 
-/// Takes what a page says from the newer one of its readable copies. Gives the latest version that it speaks of.
+/// Takes what a page of an extent says from the newer one of its readable copies. Gives the latest version that it speaks of. A flush
+/// covers what was written with a stamp below `old_below`.
 fn take_page(
     tables: &mut FoundPlaces,
     source: &RecoverySource<'_>,
-    ordinal: usize,
-    page: u32,
+    (ordinal, page, old_below): (usize, u32, u64),
     copies: (Option<TableView<'_>>, Option<TableView<'_>>),
 ) -> Result<u64, StoreError> {
     let newest = match copies {
@@ -245,8 +251,9 @@ fn take_page(
     }
     let TableView { sequence, stamp, .. } = newest;
     // A copy that cannot be read may be the newer one.
-    let is_old = matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < source.run_version);
-    let is_recent = !(is_old || planted("table-of-last-run-taken-for-older")) || source.run_version == 0;
+    let is_old =
+        matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < old_below);
+    let is_recent = !(is_old || planted("table-of-last-run-taken-for-older")) || old_below == 0;
     *tables.page_mut(number) = FoundPage { sequence, stamp, is_settled, is_recent };
     Ok(latest)
 }
@@ -265,13 +272,20 @@ fn say_the_same(one: &TableView<'_>, other: &TableView<'_>) -> bool {
     (0..ENTRIES_PER_PAGE).all(is_same)
 }
 
-/// The readable journal pages of this ring in order, up to the first that is missing after the last one
-/// known to be durable; and the version up to which any page calls everything durable. A page behind a missing one was written
-/// when that was true as much as one before it.
-fn read_journal(
-    device: &mut dyn SyncDevice,
-    source: &RecoverySource<'_>,
-) -> Result<(Vec<JournalPage>, u64), StoreError> {
+/// What a volume's journal says.
+#[derive(Default)]
+struct ReadJournal {
+    /// The readable pages of the ring in order, up to the first that is missing after the last one known to be durable.
+    pages: Vec<JournalPage>,
+    /// The version up to which any page calls everything durable: one behind a missing one was written when that was true as
+    /// much as one before it.
+    durable: u64,
+    /// Table pages with a stamp below this version are durable, in the same way.
+    durable_tables: u64,
+}
+
+/// Reads the pages of this ring.
+fn read_journal(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Result<ReadJournal, StoreError> {
     let layout = &source.layout.extent;
     let at_once = (READ_BYTES / PAIR_BYTES).min(layout.journal_pairs as usize);
     let mut pages: HashMap<u64, JournalPage> = HashMap::new();
@@ -287,17 +301,24 @@ fn read_journal(
             }
         }
     }
-    let Some(tail) = pages.values().map(|page| page.tail).max() else { return Ok((Vec::new(), 0)) };
-    let told = |page: &JournalPage| page.durable_version;
-    let durable_version = pages.values().map(told).max().unwrap_or(0);
-    let durable = pages.values().map(|page| page.durable_page).max().unwrap_or(0);
-    let mut number = tail;
-    let mut in_order = Vec::new();
+    if pages.is_empty() {
+        return Ok(ReadJournal::default());
+    }
+    let most = |what: fn(&JournalPage) -> u64| pages.values().map(what).max().unwrap_or(0);
+    let durable_page = most(|page| page.durable_page);
+    let mut number = most(|page| page.tail);
+    let mut read = ReadJournal {
+        pages: Vec::new(),
+        durable: most(|page| page.durable_version),
+        durable_tables: most(|page| page.durable_tables),
+    };
     loop {
         match pages.remove(&number) {
             // A page before the last durable one is full; where it is not, its last side is unreadable.
-            Some(page) if number >= durable || page.records.len() == RECORDS_PER_PAGE => in_order.push(page),
-            _ if number <= durable => {
+            Some(page) if number >= durable_page || page.records.len() == RECORDS_PER_PAGE => {
+                read.pages.push(page)
+            }
+            _ if number <= durable_page => {
                 return Err(StoreError::new(
                     StoreErrorKind::Damaged,
                     format!(
@@ -307,10 +328,10 @@ fn read_journal(
                 ));
             }
             _ if planted("durable-behind-a-gap-ignored") => {
-                let durable_version = in_order.iter().map(told).max().unwrap_or(0);
-                return Ok((in_order, durable_version));
+                let told = read.pages.iter().map(|page| page.durable_version);
+                return Ok(ReadJournal { durable: told.max().unwrap_or(0), ..read });
             }
-            _ => return Ok((in_order, durable_version)),
+            _ => return Ok(read),
         }
         number += 1;
     }
@@ -333,8 +354,9 @@ fn take_journal_page(
     let ours = (page.volume == source.tag || planted("journal-of-another-volume"))
         && page.ring == source.ring
         && page.number <= MOST;
-    let fullness =
-        |page: &JournalPage| (page.records.len(), page.tail, page.durable_page, page.durable_version);
+    let fullness = |page: &JournalPage| {
+        (page.records.len(), page.tail, page.durable_page, page.durable_version, page.durable_tables)
+    };
     let fuller = |old: &JournalPage| fullness(&page) > fullness(old);
     if ours && pages.get(&page.number).is_none_or(fuller) {
         pages.insert(page.number, page);

@@ -15,6 +15,8 @@ const BATCH_BYTES: usize = 4 << 20;
 /// Pages of a run at most: several make a batch, also where the tables of an extent are long.
 const MOST_PAGES: u32 = ((512 << 10) / PAIR_BYTES) as u32;
 const _: () = assert!(MOST_PAGES as usize * PAIR_BYTES <= BATCH_BYTES);
+/// So many pages between two that are wanted are read along rather than that there are two runs.
+const MOST_BETWEEN: usize = 8;
 
 /// Neighbouring pages of an extent, by its number among the volume's.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,19 @@ impl TableRun {
         firsts.map(move |first| TableRun { ordinal, pages: first..end.min(first + MOST_PAGES) })
     }
 
+    /// The runs in which these pages lie, which are in ascending order and numbered over all extents of so many pages each.
+    pub(crate) fn around(pages: &[usize], per_extent: u32) -> impl Iterator<Item = TableRun> {
+        let per_extent = per_extent as usize;
+        let are_near = move |one: &usize, next: &usize| {
+            next - one <= 1 + MOST_BETWEEN && one / per_extent == next / per_extent
+        };
+        pages.chunk_by(are_near).flat_map(move |near| {
+            let (ordinal, first) = (near[0] / per_extent, near[0] % per_extent);
+            let end = near[near.len() - 1] % per_extent + 1;
+            TableRun::of(ordinal, first as u32..end as u32)
+        })
+    }
+
     fn bytes(&self) -> usize {
         self.pages.len() * PAIR_BYTES
     }
@@ -40,7 +55,7 @@ impl TableRun {
 pub(crate) struct ReadRun<'a> {
     pub(crate) run: TableRun,
     pub(crate) offset_bytes: u64,
-    pub(crate) bytes: &'a [u8],
+    pub(crate) bytes: &'a mut [u8],
 }
 
 /// Reads runs of the tables of these extents, and hands them on in their order, as many at a time as are read at once.
@@ -72,10 +87,35 @@ pub(crate) fn read_runs(
             rest = behind;
         }
         at_once("read", device.read_pages_at_once(&mut parts))?;
-        let read = batch.into_iter().zip(&parts);
-        let read =
-            read.map(|(run, (offset_bytes, bytes))| ReadRun { run, offset_bytes: *offset_bytes, bytes });
+        let read = batch.into_iter().zip(parts);
+        let read = read.map(|(run, (offset_bytes, bytes))| ReadRun { run, offset_bytes, bytes });
         take(device, read.collect())?;
     }
     Ok(())
+}
+
+/// Writes runs to where they were read.
+pub(crate) fn write_runs(device: &mut dyn SyncDevice, runs: &[ReadRun<'_>]) -> Result<(), StoreError> {
+    let parts: Vec<(u64, &[u8])> = runs.iter().map(|run| (run.offset_bytes, &*run.bytes)).collect();
+    at_once("write", device.write_at_once(&parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_lie_near_are_read_together() {
+        let runs = |pages: &[usize]| TableRun::around(pages, 100).collect::<Vec<_>>();
+        let run = |ordinal, pages| TableRun { ordinal, pages };
+        assert_eq!(runs(&[]), []);
+        // Those between are read along; of two extents none lie together.
+        assert_eq!(
+            runs(&[3, 4, 13, 23, 99, 100, 101, 250]),
+            [run(0, 3..14), run(0, 23..24), run(0, 99..100), run(1, 0..2), run(2, 50..51)]
+        );
+        // No run is longer than the longest.
+        let all: Vec<usize> = (0..100).collect();
+        assert_eq!(runs(&all), [run(0, 0..64), run(0, 64..100)]);
+    }
 }

@@ -269,7 +269,8 @@ impl VolumeStore {
         self.places.durable(version);
         if let Some(checkpoint) = self.checkpoint.take_if(|checkpoint| checkpoint.covered) {
             let is_early = planted("tail-a-checkpoint-early");
-            self.journal.set_tail(if is_early { checkpoint.start } else { self.previous_start });
+            let tail = if is_early { checkpoint.start } else { self.previous_start };
+            self.journal.checkpoint_durable(tail, version);
             self.previous_start = checkpoint.start;
             self.commit_wanted = true;
         }
@@ -346,8 +347,7 @@ impl VolumeStore {
     pub(crate) fn renew_ring(&mut self) {
         let mut extents = self.extents.clone();
         extents.sort_unstable();
-        let (ring, version) = (self.journal.ring() + 1, self.journal.durable_version());
-        self.journal = Journal::new(self.cache, self.tag, ring, self.layout, extents, version);
+        self.journal = self.journal.renewed(extents, self.journal.durable_version());
         self.previous_start = self.journal.page();
         self.commit_wanted = true;
     }

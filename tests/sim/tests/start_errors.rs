@@ -336,6 +336,38 @@ fn a_start_after_a_kill_writes_those_table_pages_again_that_the_last_run_wrote()
     assert!(without < 2 * DeviceLayout::HEADS_BYTES, "{without}");
 }
 
+/// What a checkpoint wrote and flushed is only written where it no longer says everything: both copies, each by itself. Where a kill finds
+/// the next checkpoint on its way, what that wrote is written once more.
+#[test]
+fn a_start_after_a_kill_does_not_write_those_table_pages_again_that_a_checkpoint_flushed() {
+    const BLOCKS: u64 = 8000;
+    let mut machine = machine("lru", &["write_policy=wb"], Quota::new(0, BLOCKS as u32));
+    (machine.ssd_bytes, machine.config.volume_bytes) = (64 << 20, 64 << 20);
+    let mut world = World::new(machine.clone(), 1).unwrap();
+    let mut least = u64::MAX;
+    let mut table_bytes = 0;
+    for number in 1..=5 * BLOCKS {
+        write(&mut world, number % BLOCKS * BLOCK, BLOCK, number as u8).unwrap();
+        if number % 32 == 0 {
+            flush(&mut world).unwrap();
+        }
+        // Over more than the time from one checkpoint to the next one.
+        if number > 4 * BLOCKS && number % 400 == 0 {
+            let mut ssd = world.ssd.clone();
+            let mut device = Counting(&mut ssd, 0);
+            let mut store = Store::open(&mut device).unwrap();
+            store.attach(&mut device, &machine.spec()).unwrap();
+            least = least.min(device.1);
+            let layout = store.superblock().layout().unwrap().extent;
+            let extents = store.view().places_of(&machine.name) / u64::from(layout.places);
+            table_bytes = extents * u64::from(layout.table_pages) * 8192;
+        }
+    }
+    println!("{least} bytes at least, {table_bytes} of tables");
+    let beside = 2 * DeviceLayout::HEADS_BYTES;
+    assert!(least > table_bytes / 2 && least < table_bytes * 3 / 2 + beside, "{least} {table_bytes}");
+}
+
 /// Writes and flushes of a start, and some more.
 const MOST_WRITES: u64 = 20;
 
