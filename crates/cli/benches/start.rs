@@ -1,6 +1,7 @@
 //! How long `lode serve` takes from its start to the first read that it answers, by the size of the SSD: for a volume that is new, for one
-//! that holds nothing, and for one whose tables are full with a quarter of its blocks dirty. Each start but the first follows
-//! a kill. The files are sparse: tables exist, data does not. Beside the times stands what the daemon has had of memory at most.
+//! that holds nothing, and for one whose tables are full with a quarter of its blocks dirty, where both copies of each page say so, and
+//! where only one does, as after many writes to random blocks. Each start but the first follows a kill. The files are sparse: tables
+//! exist, data does not. Beside the times stands what the daemon has had of memory at most.
 //!
 //! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
 
@@ -16,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lode_draw::{Axis, LineChart, Series, Shape, Style, Unit};
-use lode_format::{DeviceLayout, Directory};
+use lode_format::{DeviceLayout, Directory, TablePage};
 use lode_nbd::{Command as NbdCommand, CommandFlags, Request};
 use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission};
 use lode_store::{StoreView, SyncDevice};
@@ -29,7 +30,7 @@ const LODE: &str = env!("CARGO_BIN_EXE_lode");
 const PATIENCE: Duration = Duration::from_secs(1200);
 /// How large the disk is beside the SSD.
 const DISK_PER_SSD: u64 = 4;
-const STATES: [&str; 3] = ["new", "empty", "full tables"];
+const STATES: [&str; 4] = ["new", "empty", "full tables", "in one copy"];
 
 /// A file as the store reads it.
 struct Device(File);
@@ -116,8 +117,8 @@ impl Site {
         self.ssd_bytes * DISK_PER_SSD / BlockSize::KIB_4.bytes() - 1
     }
 
-    /// As if the volume had been full when the daemon was killed.
-    fn fill_tables(&self) {
+    /// As if the volume had been full when the daemon was killed. Where only the newer copy of each page says so, the older one is empty.
+    fn fill_tables(&self, is_in_both_copies: bool) {
         let file =
             OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");
         let mut device = Device(file);
@@ -127,7 +128,10 @@ impl Site {
         for extent in 0..layout.extents {
             for page in 0..layout.extent.table_pages {
                 for copy in 0..2 {
-                    let table = full_page(tag, &layout.extent, (extent, page, copy), self.last_block());
+                    let mut table = full_page(tag, &layout.extent, (extent, page, copy), self.last_block());
+                    if copy == 0 && !is_in_both_copies {
+                        table = TablePage::empty(tag, extent, page, table.sequence);
+                    }
                     let at = layout.extent_start(extent) + layout.extent.table_page(page, copy);
                     let page = table.encode(cache);
                     device.write(at, &page[..]).expect("room for tables");
@@ -209,10 +213,10 @@ fn read_block(mut stream: UnixStream, offset_bytes: u64) {
     }
 }
 
-fn draw(times: &[(f64, [f64; 3])], path: &str) {
+fn draw(times: &[(f64, [f64; 4])], path: &str) {
     let mut chart = LineChart::new(
         "From start to the first read answered",
-        "Seconds that a daemon takes, by the size of its SSD, for three states of the tables there.",
+        "Seconds that a daemon takes, by the size of its SSD, for four states of the tables there.",
         Axis::log("SSD", Unit::Bytes),
         Axis::log("Time", Unit::Microseconds),
     );
@@ -231,19 +235,22 @@ fn main() {
     if sizes.is_empty() {
         sizes = vec![1, 4, 16];
     }
-    println!("{:>8} {:>10} {:>14} {:>13}   memory at most", "SSD, GiB", STATES[0], STATES[1], STATES[2]);
+    println!(
+        "{:>8}{}   memory at most, MiB",
+        "SSD, GiB",
+        STATES.map(|state| format!("{state:>14}")).concat()
+    );
     let mut times = Vec::new();
     for gib in sizes {
         let site = Site::new(gib);
         let [new, empty] = [site.start(), site.start()];
-        site.fill_tables();
+        site.fill_tables(true);
         let full = site.start();
-        let seconds = [&new, &empty, &full].map(|start| start.seconds);
-        let peaks = [new.peak_mib, empty.peak_mib, full.peak_mib];
-        println!(
-            "{gib:>8} {:>8.2} s {:>12.2} s {:>11.2} s   {} / {} / {} MiB",
-            seconds[0], seconds[1], seconds[2], peaks[0], peaks[1], peaks[2]
-        );
+        site.fill_tables(false);
+        let starts = [new, empty, full, site.start()];
+        let seconds = starts.each_ref().map(|start| start.seconds);
+        let peaks = starts.map(|start| start.peak_mib.to_string()).join(" / ");
+        println!("{gib:>8}{}   {peaks}", seconds.map(|seconds| format!("{seconds:>12.2} s")).concat());
         times.push(((gib << 30) as f64, seconds));
     }
     if let Some(path) = svg {
