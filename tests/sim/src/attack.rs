@@ -389,6 +389,11 @@ fn pair_plan(seed: u64, crash: Crash) -> Plan {
     }
     plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
     stand_still(&mut plan);
+    // What is damaged while there is one SSD is lost, and so is what goes astray on it.
+    let is_whole = (plan.flips, plan.rot, plan.faults.ssd_misdirected) == (0, 0, 0);
+    if is_whole && Rng::new(seed.rotate_left(40) ^ 0x1a7e).chance(25) {
+        plan.machines.iter_mut().for_each(|machine| machine.mirror_later = true);
+    }
     plan
 }
 
