@@ -37,6 +37,9 @@ pub struct PairLabel {
     /// While one of the two does not have everything: so many of the pair's first bytes it has all the same, as the other one, and gets what is
     /// written. 0 where it is not resilvered.
     pub resilvered_bytes: u64,
+    /// The one of the two that does not have everything has not come yet: none was ever dropped, and nothing was ever on another SSD than on
+    /// the one that has everything.
+    pub awaits_other: bool,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -54,6 +57,8 @@ struct Raw {
     dropped_in: [U64; PairLabel::MEMBERS],
     /// Zeroes in a label from before a resilver could be resumed.
     resilvered_bytes: U64,
+    /// A zero in a label from before a pair could be made of one SSD.
+    awaits_other: u8,
 }
 
 impl PairLabel {
@@ -83,6 +88,7 @@ impl PairLabel {
             other_pairs: self.pairs as u8 - 1,
             dropped_in: self.dropped_in.map(U64::new),
             resilvered_bytes: U64::new(self.resilvered_bytes),
+            awaits_other: self.awaits_other.into(),
         });
         page::seal(&mut page);
         page
@@ -102,6 +108,7 @@ impl PairLabel {
             pairs: usize::from(raw.other_pairs) + 1,
             dropped_in: raw.dropped_in.map(U64::get),
             resilvered_bytes: raw.resilvered_bytes.get(),
+            awaits_other: raw.awaits_other == 1,
         };
         let wrong = |field| Err(FormatError { what: WHAT, wrong: Wrong::Field(field) });
         if label.generation > PairLabel::MOST_GENERATIONS {
@@ -125,6 +132,11 @@ impl PairLabel {
         }
         if label.resilvered_bytes > label.pair_bytes {
             return wrong("resilvered_bytes");
+        }
+        let has_had_both =
+            label.in_sync == [true; PairLabel::MEMBERS] || label.dropped_in != [0; PairLabel::MEMBERS];
+        if raw.awaits_other > 1 || (label.awaits_other && has_had_both) {
+            return wrong("awaits_other");
         }
         Ok(label)
     }

@@ -90,6 +90,7 @@ fn label_of_a_pair() {
         pairs: 4,
         dropped_in: [B, C],
         resilvered_bytes: 0x1111_2222,
+        awaits_other: false,
     };
     check_page(
         &label.encode()[..],
@@ -116,11 +117,21 @@ fn label_of_a_pair() {
         PairLabel { generation: u64::MAX, ..label },
         PairLabel { number: 4, ..label },
         PairLabel { resilvered_bytes: label.pair_bytes + 1, ..label },
+        // One was dropped, so that it has been there.
+        PairLabel { awaits_other: true, ..label },
+        PairLabel { awaits_other: true, in_sync: [true; 2], dropped_in: [0; 2], ..label },
     ];
     assert!(impossible.iter().all(|label| PairLabel::decode(&label.encode()[..]).is_err()));
     // Those from before there could be several have zeroes there.
     let one = PairLabel { number: 0, pairs: 1, dropped_in: [0; 2], resilvered_bytes: 0, ..label };
     assert!(one.encode()[0x3b..].iter().all(|&byte| byte == 0));
+    // One that says that the other SSD has not come yet differs in one byte: a program from before that takes it for one of a pair whose
+    // other SSD was dropped.
+    let awaits = PairLabel { awaits_other: true, ..one };
+    let (bytes, before) = (awaits.encode(), one.encode());
+    assert_eq!(PairLabel::decode(&bytes[..]), Ok(awaits));
+    let differing: Vec<_> = (0x20..bytes.len()).filter(|&at| bytes[at] != before[at]).collect();
+    assert_eq!((differing, bytes[0x55]), (vec![0x55], 1));
 }
 
 /// 18 pages of 15 volumes each, then 9 pages of 2,000 extents each.

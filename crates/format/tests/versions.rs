@@ -37,6 +37,7 @@ fn pair_label(generation: u64) -> Vec<u8> {
         pairs: 1,
         dropped_in: [0; 2],
         resilvered_bytes: 0,
+        awaits_other: false,
     }
     .encode()
     .to_vec()

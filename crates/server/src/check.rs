@@ -197,7 +197,7 @@ fn check_member(
     let mut labels = [None; MEMBERS];
     // It is asked what it holds, whoever has everything. The other one is missing, and with it clean blocks that it alone has.
     let in_sync = [0, 1].map(|member| member == label.member || label.in_sync[member]);
-    labels[label.member] = Some(PairLabel { in_sync, ..label });
+    labels[label.member] = Some(PairLabel { in_sync, awaits_other: false, ..label });
     let pairs = Pair::all_of(&[labels], &[Some(label.generation)])
         .map_err(|error| ServerError::store(&shown, error))?;
     let mut devices = [None, None];

@@ -11,7 +11,7 @@ use lode_format::{
 };
 use lode_media::{MediaFile, OpenOptions};
 use lode_policy::{Quota, SchemeInfo};
-use lode_store::pair::{MEMBERS, PairArray, PairDevice, Stripes, probe_pair};
+use lode_store::pair::{PairArray, PairDevice, Stripes, probe_pair};
 use lode_store::{self as engine_store, Store, StoreError, SyncDevice, signature_of};
 use lode_types::BlockSize;
 
@@ -129,7 +129,16 @@ fn plan_of(
     Ok(FormatPlan { device_bytes: cache_bytes, start_bytes: 0, layout, creates: false, writes })
 }
 
-/// Makes pairs of two devices or files each, with one cache on all of them. Files that this call created do not outlive a failure.
+/// Devices or files that are to be a pair. The second may come later.
+pub type PairPaths<'p> = (&'p Path, Option<&'p Path>);
+
+/// All devices of pairs that are there.
+fn paths_of<'a, 'p>(pairs: &'a [PairPaths<'p>]) -> impl Iterator<Item = &'p Path> + use<'a, 'p> {
+    pairs.iter().flat_map(|&(first, second)| std::iter::once(first).chain(second))
+}
+
+/// Makes pairs of two devices or files each, with one cache on all of them. Of a pair whose second comes later the cache has what the first has
+/// room for. Files that this call created do not outlive a failure.
 /// `create_bytes` of the options are each one's. Gives the cache, and the bytes of the smaller device of each pair added up: the cache has
 /// less, because each device begins with a label.
 ///
@@ -139,7 +148,7 @@ fn plan_of(
 /// # Panics
 /// When there is no pair.
 pub fn format_pairs(
-    pairs: &[[&Path; MEMBERS]],
+    pairs: &[PairPaths<'_>],
     options: &FormatOptions,
 ) -> Result<(Superblock, u64), ServerError> {
     let mut created = Vec::new();
@@ -152,35 +161,38 @@ pub fn format_pairs(
 }
 
 fn create_and_format<'p>(
-    pairs: &[[&'p Path; MEMBERS]],
+    pairs: &[PairPaths<'p>],
     options: &FormatOptions,
     created: &mut Vec<&'p Path>,
 ) -> Result<(Superblock, u64), ServerError> {
     refuse_same(pairs)?;
     if let Some(size_bytes) = options.create_bytes {
         check_pairs(pairs, &vec![size_bytes; pairs.len()], options)?;
-        for path in pairs.iter().flatten() {
+        for path in paths_of(pairs) {
             if create(path, size_bytes)? {
                 created.push(path);
             }
         }
     }
     let open = |path| open(path, options.create_bytes, options.force);
-    let open_both = |[one, other]: [&'p Path; MEMBERS]| Ok([open(one)?, open(other)?]);
+    let open_both = |(first, second): PairPaths<'p>| Ok((open(first)?, second.map(open).transpose()?));
     let files = pairs.iter().copied().map(open_both).collect::<Result<Vec<_>, ServerError>>()?;
-    let smaller: Vec<u64> =
-        files.iter().map(|[one, other]| one.size_bytes().min(other.size_bytes())).collect();
+    let smaller_of = |(first, second): &(MediaFile, Option<MediaFile>)| {
+        second.iter().map(MediaFile::size_bytes).fold(first.size_bytes(), u64::min)
+    };
+    let smaller: Vec<u64> = files.iter().map(smaller_of).collect();
     check_pairs(pairs, &smaller, options)?;
     let fault = |error| {
-        let paths: Vec<_> = pairs.iter().flatten().map(|path| path.display().to_string()).collect();
+        let paths: Vec<_> = paths_of(pairs).map(|path| path.display().to_string()).collect();
         ServerError::store(format!("Cannot format {}", paths.join(" and ")), error)
     };
-    let devices: Vec<_> = files.iter().map(|[one, other]| [FileDevice(one), FileDevice(other)]).collect();
+    let devices: Vec<_> =
+        files.iter().map(|(first, second)| (FileDevice(first), second.as_ref().map(FileDevice))).collect();
     let made =
         PairArray::format(devices, random_id()?, options.block, options.extent_bytes).map_err(fault)?;
-    let made = made.into_iter().zip(&files);
-    let made = made
-        .map(|(pair, [one, other])| PairDevice::new(pair, [Some(FileDevice(one)), Some(FileDevice(other))]));
+    let made = made.into_iter().zip(&files).map(|(pair, (first, second))| {
+        PairDevice::new(pair, [Some(FileDevice(first)), second.as_ref().map(FileDevice)])
+    });
     let mut array = PairArray::new(made.collect()).map_err(fault)?;
     let superblock = Store::probe(&mut array).map_err(fault)?;
     Ok((superblock, smaller.iter().sum()))
@@ -194,18 +206,19 @@ fn create_and_format<'p>(
 ///
 /// # Panics
 /// When there is no pair.
-pub fn plan_pairs(pairs: &[[&Path; MEMBERS]], options: &FormatOptions) -> Result<FormatPlan, ServerError> {
+pub fn plan_pairs(pairs: &[PairPaths<'_>], options: &FormatOptions) -> Result<FormatPlan, ServerError> {
     refuse_same(pairs)?;
     let look = |path| look(path, options.create_bytes, options.force);
     let (mut smaller, mut creates) = (Vec::new(), false);
-    for pair in pairs {
-        let [(one, creates_one), (other, creates_other)] = [look(pair[0])?, look(pair[1])?];
-        smaller.push(one.min(other));
-        creates |= creates_one || creates_other;
+    for &(first, second) in pairs {
+        let (first_bytes, creates_first) = look(first)?;
+        let (second_bytes, creates_second) = second.map(look).transpose()?.unwrap_or((first_bytes, false));
+        smaller.push(first_bytes.min(second_bytes));
+        creates |= creates_first || creates_second;
     }
     check_pairs(pairs, &smaller, options)?;
-    let stripes = stripes_of(&smaller, options).map_err(|error| cannot_format(pairs[0][0], error))?;
-    let mut plan = plan_of(pairs[0][0], stripes.size_bytes(), extent_of(&smaller, options), options)?;
+    let stripes = stripes_of(&smaller, options).map_err(|error| cannot_format(pairs[0].0, error))?;
+    let mut plan = plan_of(pairs[0].0, stripes.size_bytes(), extent_of(&smaller, options), options)?;
     (plan.device_bytes, plan.creates) = (smaller.iter().sum(), creates);
     plan.start_bytes = PairLabel::DATA_START_BYTES;
     plan.writes.iter_mut().for_each(|(_, first, _)| *first += PairLabel::DATA_START_BYTES);
@@ -227,19 +240,19 @@ fn stripes_of(smaller_bytes: &[u64], options: &FormatOptions) -> Result<Stripes,
 
 /// Refuses sizes of pairs that do not fit each other.
 fn check_pairs(
-    pairs: &[[&Path; MEMBERS]],
+    pairs: &[PairPaths<'_>],
     smaller_bytes: &[u64],
     options: &FormatOptions,
 ) -> Result<(), ServerError> {
     if let &[bytes] = smaller_bytes {
-        return check_sizes(pairs[0][0], bytes, of_pair, options);
+        return check_sizes(pairs[0].0, bytes, of_pair, options);
     }
     check_extent(options)?;
     if pairs.len() > PairLabel::MOST_PAIRS {
         let text = format!("{} pairs of SSDs; a cache has {} at most", pairs.len(), PairLabel::MOST_PAIRS);
         return Err(ServerError::new(ServerErrorKind::Config, text));
     }
-    stripes_of(smaller_bytes, options).map(drop).map_err(|error| cannot_format(pairs[0][0], error))
+    stripes_of(smaller_bytes, options).map(drop).map_err(|error| cannot_format(pairs[0].0, error))
 }
 
 fn cannot_format(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> ServerError {
@@ -257,12 +270,11 @@ fn of_pair(device_bytes: u64) -> u64 {
 }
 
 /// Refuses a device that is given twice.
-fn refuse_same(pairs: &[[&Path; MEMBERS]]) -> Result<(), ServerError> {
+fn refuse_same(pairs: &[PairPaths<'_>]) -> Result<(), ServerError> {
     let (mut names, mut identities) = (HashSet::new(), HashSet::new());
-    for path in pairs.iter().flatten() {
+    for path in paths_of(pairs) {
         let found = fs::metadata(path).ok();
-        let is_new =
-            names.insert(*path) && found.is_none_or(|found| identities.insert(file_identity(&found)));
+        let is_new = names.insert(path) && found.is_none_or(|found| identities.insert(file_identity(&found)));
         if !is_new {
             let of =
                 if pairs.len() == 1 { "is the same device" } else { "is a device that was given before" };

@@ -49,10 +49,10 @@ impl Host {
             uptime_s: self.start.elapsed().as_secs(),
             pool_bytes: lode_types::pool_bytes(),
             last_end: self.last_end,
-            cache: self
-                .cache
-                .clone()
-                .map(|cache| CacheView { pair: self.pairs.as_ref().map(ServedPairs::view), ..cache }),
+            cache: self.cache.clone().map(|cache| CacheView {
+                pair: self.pairs.as_ref().and_then(ServedPairs::view_of_both),
+                ..cache
+            }),
             read_ssd: self.read_ssd.clone(),
             danger_zone: Vec::new(),
             vms,

@@ -83,7 +83,8 @@ pub use danger::warnings;
 pub use error::{ServerError, ServerErrorKind};
 pub use files::check_disks;
 pub use format::{
-    FormatOptions, FormatPlan, format, format_pairs, format_read_ssd, plan_format, plan_pairs, plan_read_ssd,
+    FormatOptions, FormatPlan, PairPaths, format, format_pairs, format_read_ssd, plan_format, plan_pairs,
+    plan_read_ssd,
 };
 pub use latency::LATENCY_BOUNDS_US;
 pub use lode_engine::Memory;

@@ -18,7 +18,8 @@ use crate::files::open_patiently;
 use crate::foreign::no_cache;
 use crate::identity::{DaemonRun, Known, LastEnd, NewName, StateFile};
 use crate::pair::{
-    CacheDevice, CachePairs, MemberDisks, PairFiles, ServedPair, ServedPairs, begin_pairs, find_pairs,
+    CacheDevice, CachePairs, MemberDisks, PairFiles, ServedPair, ServedPairs, begin_pairs, find_awaiting,
+    find_pairs,
 };
 use crate::records::Records;
 use crate::shared::{Disks, DisksOf};
@@ -367,20 +368,26 @@ impl<'c> FoundSsd<'c> {
 
 /// Opens the cache SSD that a configuration names, or the pairs of them.
 fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), ServerError> {
-    let path = ssd.path.display();
     if !ssd.pairs.is_empty() {
         let known = |cache: &str, number| StateFile::of(config).pair_generation(cache, number);
-        let pairs = find_pairs(&ssd.pairs, ssd.timeout, known)?;
-        let fault = |error| ServerError::store(&path, error);
-        let files = SsdFiles::Pairs(CachePairs::new(pairs).map_err(fault)?);
-        let superblock = Store::probe(&mut files.device()).map_err(fault)?;
-        return Ok((files, superblock));
+        return on_pairs(find_pairs(&ssd.pairs, ssd.timeout, known)?, ssd);
     }
     let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
         ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
     })?;
+    let known = |cache: &str, number| StateFile::of(config).pair_generation(cache, number);
+    if let Some(pair) = find_awaiting(&file, ssd, known)? {
+        return on_pairs(vec![pair], ssd);
+    }
     let superblock = Store::probe(&mut FileDevice(&file)).map_err(|error| no_cache(config, &file, error))?;
     Ok((SsdFiles::One(file), superblock))
+}
+
+fn on_pairs(pairs: Vec<PairFiles>, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), ServerError> {
+    let fault = |error| ServerError::store(ssd.path.display(), error);
+    let files = SsdFiles::Pairs(CachePairs::new(pairs).map_err(fault)?);
+    let superblock = Store::probe(&mut files.device()).map_err(fault)?;
+    Ok((files, superblock))
 }
 
 /// The paths of a cache SSD, for people.
@@ -418,7 +425,8 @@ fn serve_from(
             let serve = |(files, pair): (PairFiles, &Pair)| {
                 let mut members = [None, None];
                 for member in (0..MEMBERS).filter(|&member| pair.writes_to(member)) {
-                    members[member] = Some(of_daemon.under_path(&files.paths[member])?);
+                    let path = files.paths[member].as_ref().expect("one that has come has a path");
+                    members[member] = Some(of_daemon.under_path(path)?);
                 }
                 let disks = MemberDisks { pair: of_pairs.clone(), members };
                 let pair =

@@ -206,7 +206,8 @@ impl Plan<'_> {
         read_ssd: Option<MediaFile>,
         disks: VmDisks,
     ) -> Prepared {
-        let Plan { vm, backing, config, is_divided, export, fence, disk, redo, .. } = self;
+        let Plan { vm, backing, mut config, is_divided, export, fence, disk, redo, .. } = self;
+        config.ssd_is_pair = ssd.as_ref().is_some_and(|ssd| ssd.pairs().is_some());
         let shm = attached.as_ref().map_or(ShmView::default(), |attached| ShmView {
             bytes: if attached.keeps_records() { records_bytes() } else { 0 },
             records_taken_over: attached.taken_over_records,
@@ -529,7 +530,6 @@ pub(crate) fn engine_config(
     config.write_back = vm.write_back.limits(share.ssd_blocks, block.bytes());
     config.ordered = vm.write_back.ordered(block.bytes()).filter(|_| vm.is_ordered());
     config.scrub_ticks = vm.scrub.ticks();
-    config.ssd_is_pair = host.ssd.as_ref().is_some_and(|ssd| !ssd.pairs.is_empty());
     config.host_budget = first_budget(host, vm, block);
     Ok(config)
 }

@@ -320,6 +320,19 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
 }
 
 #[test]
+fn an_ssd_that_comes_is_named_as_the_mirror_of_the_only_one() {
+    let ssd = "path = \"/dev/nvme0n1\"\n";
+    let comes = |config: &Config| config.with_ssd(None, Path::new("/dev/new"));
+    let with = comes(&parse(HOST).unwrap()).unwrap();
+    assert_eq!(with.ssd.as_ref().unwrap().pairs, [["/dev/nvme0n1", "/dev/new"].map(PathBuf::from)]);
+    // An operator has named it already, or another one.
+    let same = comes(&with).unwrap();
+    assert_eq!(same.ssd.unwrap().pairs, with.ssd.unwrap().pairs);
+    let other = parse(&HOST.replacen(ssd, &format!("{ssd}mirror = \"/dev/b\"\n"), 1)).unwrap();
+    assert!(comes(&other).expect_err("one is named").to_string().contains("another `mirror`"));
+}
+
+#[test]
 fn several_pairs_arrive_or_are_refused() {
     let ssd = "path = \"/dev/nvme0n1\"\n";
     let of = |keys: &str| parse(&HOST.replacen(ssd, &format!("{keys}\n"), 1));
@@ -329,10 +342,10 @@ fn several_pairs_arrive_or_are_refused() {
     assert_eq!(found.pairs, [["/dev/a", "/dev/b"], ["/dev/c", "/dev/d"]].map(|pair| pair.map(PathBuf::from)));
     assert_eq!((found.path.as_path(), found.paths().count()), (Path::new("/dev/a"), 4));
     // Another device in the place of one of them.
-    let other = config.with_ssd(Path::new("/dev/c"), Path::new("/dev/e")).unwrap();
+    let other = config.with_ssd(Some(Path::new("/dev/c")), Path::new("/dev/e")).unwrap();
     let named: Vec<_> = other.ssd.unwrap().paths().map(|path| path.display().to_string()).collect();
     assert_eq!(named, ["/dev/a", "/dev/b", "/dev/e", "/dev/d"]);
-    assert!(config.with_ssd(Path::new("/dev/x"), Path::new("/dev/e")).is_err());
+    assert!(config.with_ssd(Some(Path::new("/dev/x")), Path::new("/dev/e")).is_err());
     for (keys, word) in [
         (&*format!("{pairs}\n{ssd}"), "take 'path' and 'mirror' out"),
         (&format!("{pairs}\nmirror = \"/dev/e\""), "take 'path' and 'mirror' out"),

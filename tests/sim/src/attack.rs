@@ -319,6 +319,7 @@ pub fn attack_changing_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, 
         (plan.member_losses, plan.member_changes) = (member_losses, member_changes);
         (plan.flips, plan.rot) = (0, 0);
         stand_still(plan);
+        begin_on_one(plan, seed);
     }
     attack_host(&plans)
 }
@@ -389,7 +390,17 @@ fn pair_plan(seed: u64, crash: Crash) -> Plan {
     }
     plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
     stand_still(&mut plan);
+    begin_on_one(&mut plan, seed);
     plan
+}
+
+/// Has the second SSDs of pairs of some seeds come later. What is damaged while there is one SSD is lost, and so is what goes astray on it: there
+/// both have to be there.
+fn begin_on_one(plan: &mut Plan, seed: u64) {
+    let is_whole = (plan.flips, plan.rot, plan.faults.ssd_misdirected) == (0, 0, 0);
+    if is_whole && Rng::new(seed.rotate_left(40) ^ 0x1a70).chance(25) {
+        plan.machines.iter_mut().for_each(|machine| machine.mirror_later = true);
+    }
 }
 
 /// Devices stand still while the clock jumps. For that a member is dropped, and it may be the only one that has everything, that

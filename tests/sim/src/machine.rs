@@ -17,6 +17,8 @@ pub struct Machine {
     pub ssd_bytes: u64,
     /// Where it is a pair, how many pairs there are beside the first; each has room for one more extent than the one before.
     pub other_pairs: u64,
+    /// Where it is a pair, the second SSD has not come yet, and that of each other pair.
+    pub mirror_later: bool,
     /// Extents of the SSD.
     pub extent_bytes: u64,
     /// Journal records for which the host has memory that outlives the daemon; 0: none.

@@ -9,7 +9,7 @@ use lode_store::pair::{
     Followers, MEMBERS, Pair, PairArray, PairDevice, PairHealth, erase_label, probe_pair, write_label,
 };
 use lode_store::{Store, StoreError, SyncDevice};
-use lode_types::{BlockSize, Rng};
+use lode_types::Rng;
 
 use crate::disk::SimDisk;
 use crate::machine::{Faults, Machine};
@@ -21,6 +21,9 @@ use crate::world::World;
 pub struct SimPair {
     /// The second member.
     pub second: SimDisk,
+    /// The configuration names it. Until it does, whatever it has is nothing to a start.
+    is_second_named: bool,
+    loses_name: bool,
     /// What the labels say.
     labels: Pair,
     /// What the host remembers of them.
@@ -106,8 +109,7 @@ impl Cache {
         if !machine.config.ssd_is_pair {
             return Ok(Cache { first: World::formatted_ssd(machine)?, ..Cache::default() });
         }
-        let pair_bytes = machine.pair_bytes();
-        let mut others = SimPair::format(&pair_bytes, machine.config.block, machine.extent_bytes)?;
+        let mut others = SimPair::format(machine)?;
         let OtherPair { first, pair } = others.remove(0);
         Ok(Cache { first, pair: Some(Box::new(pair)), others })
     }
@@ -140,17 +142,14 @@ enum Recording {
 }
 
 impl SimPair {
-    /// Makes pairs of devices, with an empty cache on all of them, of so many bytes on each. Gives their first members as well.
-    pub(crate) fn format(
-        pair_bytes: &[u64],
-        block: BlockSize,
-        extent_bytes: u64,
-    ) -> Result<Vec<OtherPair>, StoreError> {
-        let disks = |bytes: &u64| [0, 1].map(|_| SimDisk::new(bytes + PairLabel::DATA_START_BYTES));
-        let mut disks: Vec<_> = pair_bytes.iter().map(disks).collect();
-        let cache = CacheId([7; 16]);
-        let devices = disks.iter_mut().map(|pair| pair.each_mut()).collect();
-        let labels = PairArray::format(devices, cache, block, Some(extent_bytes))?;
+    /// Makes pairs of devices, with an empty cache on all of them. Gives their first members as well.
+    pub(crate) fn format(machine: &Machine) -> Result<Vec<OtherPair>, StoreError> {
+        let disks = |bytes| [0, 1].map(|_| SimDisk::new(bytes + PairLabel::DATA_START_BYTES));
+        let mut disks: Vec<_> = machine.pair_bytes().into_iter().map(disks).collect();
+        let devices =
+            disks.iter_mut().map(|[first, second]| (first, Some(second).filter(|_| !machine.mirror_later)));
+        let (block, extent_bytes) = (machine.config.block, Some(machine.extent_bytes));
+        let labels = PairArray::format(devices.collect(), CacheId([7; 16]), block, extent_bytes)?;
         let of = |([first, second], labels): ([SimDisk; MEMBERS], Pair)| OtherPair {
             first,
             pair: SimPair::new(second, labels),
@@ -161,9 +160,11 @@ impl SimPair {
     fn new(second: SimDisk, labels: Pair) -> SimPair {
         let known_generation = Some(labels.generation);
         let health =
-            PairHealth { in_sync: [true; MEMBERS], is_recorded: true, is_lost: false, resilvering: None };
+            PairHealth { in_sync: labels.in_sync, is_recorded: true, is_lost: false, resilvering: None };
         SimPair {
             second,
+            is_second_named: !labels.awaits_other,
+            loses_name: false,
             labels,
             known_generation,
             health,
@@ -200,7 +201,20 @@ impl SimPair {
 
     /// The labels of both members.
     fn found(&mut self, first: &mut SimDisk) -> [Option<PairLabel>; MEMBERS] {
-        [probe_pair(first).ok(), probe_pair(&mut self.second).ok()]
+        let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
+        let awaits_other = labels[0].is_some_and(|label| label.awaits_other);
+        self.is_second_named &= !(std::mem::take(&mut self.loses_name) && awaits_other);
+        if self.is_second_named {
+            return labels;
+        }
+        // As the daemon, which refuses any other SSD of a pair that is named alone.
+        assert!(awaits_other, "nothing is on the second alone");
+        [labels[0], None]
+    }
+
+    /// By chance an operator takes the second out of the configuration before the next start, should it not have come by then.
+    pub(crate) fn lose_name_by_chance(&mut self, rng: &mut Rng) {
+        self.loses_name = self.is_second_named && self.labels.awaits_other && rng.chance(50);
     }
 
     /// The pair as a start sees it that found these labels, which say this, and what the host remembers of it.
@@ -297,6 +311,7 @@ impl SimPair {
             Came::On => {}
             Came::Begun => {
                 self.change(|health| health.resilvering = Some(member));
+                self.is_second_named = true;
                 self.resilvering.begun(self.version);
             }
             Came::Failed(member) => self.drop_member(member),
@@ -517,6 +532,7 @@ impl SimPair {
         let labels = self.found(first);
         let said = Pair::of([0, 1].map(|at| labels[at].filter(|_| at != member)), self.known_generation)?;
         let disk = if member == 0 { first } else { &mut self.second };
+        self.is_second_named = true;
         *disk = SimDisk::new_in_place_of(disk);
         let device_bytes = disk.size_bytes();
         erase_label(disk)?;

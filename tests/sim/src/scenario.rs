@@ -32,7 +32,17 @@ pub fn machine(scheme: &str, pairs: &[&str], quota: Quota) -> Machine {
     let (ssd_bytes, extent_bytes) = (3 << 20, 1 << 20);
     let name = "vm".to_owned();
     let (other_pairs, kept_records, ready_places) = (0, 1024, u64::MAX);
-    Machine { config, settings, name, ssd_bytes, other_pairs, extent_bytes, kept_records, ready_places }
+    Machine {
+        config,
+        settings,
+        name,
+        ssd_bytes,
+        other_pairs,
+        mirror_later: false,
+        extent_bytes,
+        kept_records,
+        ready_places,
+    }
 }
 
 /// Has `auto` choose anew as often as it can.
@@ -127,6 +137,11 @@ pub(crate) fn may_switch(config: &EngineConfig, to: &Machine) -> bool {
 pub fn paired(mut machine: Machine) -> Machine {
     machine.config.ssd_is_pair = true;
     machine
+}
+
+/// The same machine on one SSD that has room for a second one to come, and be its pair.
+pub fn paired_later(machine: Machine) -> Machine {
+    Machine { mirror_later: true, ..paired(machine) }
 }
 
 /// The same machine on several pairs of SSDs, with blocks so large that what it has takes extents on more than one of them.

@@ -15,6 +15,27 @@ fn lru(other_pairs: u64) -> Machine {
     Machine { other_pairs, ..paired(machine("lru", &["write_policy=wb"], Quota::new(0, 250))) }
 }
 
+/// The same on pairs whose second SSDs have not come yet, with room for twice as many blocks, so that clean ones have either home.
+fn lru_later(other_pairs: u64) -> Machine {
+    let mut machine = Machine { mirror_later: true, ssd_bytes: 5 << 20, ..lru(other_pairs) };
+    machine.config.share = Quota::new(0, 450);
+    machine
+}
+
+/// Reads as many other blocks, which nobody has written. Gives how many of them the SSDs had.
+fn read_others(world: &mut World) -> u64 {
+    let (hits, dropped) = (hits_of(world), world.engine().gauges().dropped_clean_copies);
+    for block in BLOCKS..2 * BLOCKS {
+        assert_eq!(read(world, block * BLOCK, BLOCK), Ok(vec![0; BLOCK as usize]), "block {block}");
+    }
+    world.settle();
+    hits_of(world) - hits - (world.engine().gauges().dropped_clean_copies - dropped)
+}
+
+fn hits_of(world: &World) -> u64 {
+    world.engine().counters().read_hits.iter().sum::<u64>()
+}
+
 /// Every member: of a cache on one pair, and of the second of two.
 fn members() -> impl Iterator<Item = (Machine, usize, usize)> {
     let pairs = [(0, 0), (1, 1)];
@@ -53,11 +74,10 @@ fn read_all(world: &mut World) {
 
 /// Reads all blocks. Gives how many the SSDs had, how many had gone with one of them, and how many were damaged.
 fn look(world: &mut World) -> (u64, u64, u64) {
-    let reads = |world: &World| world.engine().counters().read_hits.iter().sum::<u64>();
-    let (hits, dropped) = (reads(world), world.engine().gauges().dropped_clean_copies);
+    let (hits, dropped) = (hits_of(world), world.engine().gauges().dropped_clean_copies);
     read_all(world);
     let gauges = world.engine().gauges();
-    (reads(world) - hits, gauges.dropped_clean_copies - dropped, world.engine().alarms().damaged_clean)
+    (hits_of(world) - hits, gauges.dropped_clean_copies - dropped, world.engine().alarms().damaged_clean)
 }
 
 /// How many of the clean blocks each member of each pair has, at whatever place.
@@ -257,4 +277,34 @@ fn g9_a_volume_that_is_added_is_of_the_run_that_is_on() {
     let (_, volume) = written.find("new").expect("it is there");
     assert!(directory.superblock().epoch > epoch);
     assert_eq!(volume.attached_in, epoch);
+}
+
+/// All is on the first SSD until the second comes, and nothing went with one that never was there. Then either may go.
+#[test]
+fn g9_no_copy_is_missed_before_the_second_ssd_has_come() {
+    for (others, gone) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let machine = lru_later(others);
+        let mut world = filled(&machine);
+        read_others(&mut world);
+        assert!(held(&world).iter().all(|&[_, second]| second == 0), "{others} other pairs");
+        for power_cut in [false, true] {
+            world.go_down(power_cut);
+            world.restart(machine.clone()).unwrap();
+            assert_eq!(look(&mut world), (BLOCKS, 0, 0), "{others} other pairs, power cut: {power_cut}");
+            assert_eq!(read_others(&mut world), BLOCKS, "{others} other pairs, power cut: {power_cut}");
+        }
+        for pair in 0..=others as usize {
+            world.replace_member_of(pair);
+        }
+        world.settle_resilvers();
+        assert_eq!(resilvered(&world), 1 + others);
+        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "{others} other pairs");
+        world.go_down(true);
+        (0..=others as usize).for_each(|pair| replace(&mut world, pair, gone));
+        world.restart(machine).unwrap();
+        // Of clean blocks at most those are gone that have their home there.
+        let (_, dropped, damaged) = look(&mut world);
+        assert!(dropped <= BLOCKS / 2 && damaged == 0, "{dropped} {damaged}");
+        assert_eq!(look(&mut world), (BLOCKS, 0, 0), "{others} other pairs");
+    }
 }

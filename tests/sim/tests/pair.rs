@@ -4,8 +4,8 @@
 use lode_format::{DeviceLayout, PairLabel};
 use lode_policy::Quota;
 use lode_sim::scenario::{
-    BLOCK, all_schemes, damage, first_seeds, flush, machine, paired, pattern, plan, read, run_each, seeds,
-    write,
+    BLOCK, all_schemes, damage, first_seeds, flush, machine, paired, paired_later, pattern, plan, read,
+    run_each, seeds, write,
 };
 use lode_sim::{Access, Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
 use lode_store::SyncDevice;
@@ -46,6 +46,33 @@ fn g9_ssds_are_taken_out_and_replaced_while_guests_are_served() {
     assert!(sum.members_replaced > 200 && sum.members_resilvered > 100, "{sum:?}");
     assert!(sum.members_resumed > 20, "{sum:?}");
     assert!(sum.dropped_clean_copies > 100, "{sum:?}");
+}
+
+/// The cache begins on one SSD, and the second comes, goes and is given up at any time.
+#[test]
+fn g9_the_second_ssd_comes_while_guests_are_served() {
+    let sum = run_each(all_schemes(), seeds(), |machine, seed| Plan {
+        requests: 120,
+        rounds: 6,
+        member_changes: 2 + seed % 8,
+        member_losses: 60,
+        ..plan(vec![paired_later(machine)], seed)
+    });
+    assert_eq!((sum.failed_reads, sum.failed_writes), (0, 0), "{sum:?}");
+    assert!(sum.members_replaced > 200 && sum.members_resilvered > 100, "{sum:?}");
+    assert!(sum.members_resumed > 20 && sum.members_dropped > 100, "{sum:?}");
+}
+
+#[test]
+fn g2_g9_power_cuts_before_the_second_ssd_has_come() {
+    let sum = run_each(all_schemes(), seeds(), |machine, seed| Plan {
+        crash: Crash::Power,
+        failed_starts: 1,
+        ..plan(vec![paired_later(machine)], seed)
+    });
+    assert_eq!((sum.failed_reads, sum.failed_writes), (0, 0), "{sum:?}");
+    let of_second = (sum.members_dropped, sum.members_resilvered, sum.dropped_clean_copies);
+    assert_eq!(of_second, (0, 0, 0), "{sum:?}");
 }
 
 #[test]

@@ -17,12 +17,9 @@ const CACHE: CacheId = CacheId([7; 16]);
 /// Pairs whose two SSDs are of so many MiB, with an empty cache.
 fn formatted(mib: &[u64]) -> Vec<[SimDisk; MEMBERS]> {
     let mut disks: Vec<_> = mib.iter().map(|mib| [0, 1].map(|_| SimDisk::new(mib * MIB))).collect();
-    PairArray::format(borrowed(&mut disks), CACHE, BlockSize::KIB_4, Some(MIB)).unwrap();
+    let devices = disks.iter_mut().map(|[first, second]| (first, Some(second))).collect();
+    PairArray::format(devices, CACHE, BlockSize::KIB_4, Some(MIB)).unwrap();
     disks
-}
-
-fn borrowed(disks: &mut [[SimDisk; MEMBERS]]) -> Vec<[&mut SimDisk; MEMBERS]> {
-    disks.iter_mut().map(|pair| pair.each_mut()).collect()
 }
 
 /// The cache as a start of a host sees it that remembers these labels of each pair, and those of the start from then on.
@@ -34,9 +31,9 @@ fn opened<'d>(
         disks.iter_mut().map(|pair| pair.each_mut().map(|disk| probe_pair(disk).ok())).collect();
     let remembered: Vec<_> = known.iter().copied().map(Some).collect();
     let pairs = Pair::all_of(&labels, &remembered)?;
-    let devices = borrowed(disks).into_iter().zip(&labels).map(|(devices, labels)| {
+    let devices = disks.iter_mut().zip(&labels).map(|(devices, labels)| {
         let mut there = labels.iter().map(Option::is_some);
-        devices.map(|device| Some(device).filter(|_| there.next() == Some(true)))
+        devices.each_mut().map(|device| Some(device).filter(|_| there.next() == Some(true)))
     });
     let pairs = pairs.into_iter().zip(devices).map(|(pair, devices)| PairDevice::new(pair, devices));
     let mut array = PairArray::new(pairs.collect())?;
@@ -151,9 +148,9 @@ fn g7_a_pair_of_which_neither_ssd_is_there_is_named() {
 #[test]
 fn a_superblock_of_another_cache_is_refused() {
     let mut disks = formatted(&[4, 4]);
-    let [one, other] = [0, 1].map(|member| SimDisk::new(disks[0][member].size_bytes()));
-    let mut others = [one, other];
-    PairDevice::format(others.each_mut(), CacheId([8; 16]), BlockSize::KIB_4, Some(MIB)).unwrap();
+    let mut others = [0, 1].map(|member| SimDisk::new(disks[0][member].size_bytes()));
+    let [first, second] = others.each_mut();
+    PairDevice::format((first, Some(second)), CacheId([8; 16]), BlockSize::KIB_4, Some(MIB)).unwrap();
     for (disk, other) in disks[0].iter_mut().zip(&others) {
         let mut page = vec![0; 2 * PAGE as usize];
         other.peek(PairLabel::DATA_START_BYTES, &mut page);

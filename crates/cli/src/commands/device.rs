@@ -36,7 +36,8 @@ struct List {
 
 /// Resilver an SSD as the one that the pair lacks.
 ///
-/// It may be the one that was dropped, or another one: then the configuration file names it from now on. A daemon that serves the pair
+/// It may be the one that was dropped, or another one, or the second one of a pair that was formatted with `--mirror later`: then the
+/// configuration file names it from now on. A daemon that serves the pair
 /// begins at once, and `lode device list` shows how far it is; otherwise the next start does. Guests are served meanwhile.
 #[derive(Args)]
 #[command(after_help = "Example: lode device add /etc/lodestore/host1.toml /dev/nvme2n1")]
@@ -115,13 +116,8 @@ impl Target {
 impl DeviceCommand {
     pub fn run(&self) -> Result<(), CliError> {
         match &self.action {
-            Action::List(List { target }) => target.ask(
-                |control| {
-                    let none = || PairView { uuid: String::new(), generation: None, ssds: Vec::new() };
-                    Ok(lode_server::devices(control)?.unwrap_or_else(none))
-                },
-                lode_server::members,
-            ),
+            Action::List(List { target }) => target
+                .ask(|control| Ok(lode_server::devices(control)?.unwrap_or_default()), lode_server::members),
             Action::Add(Add { target, device, force, pair }) => {
                 let device = &absolute(device)?;
                 target.ask(
@@ -153,7 +149,7 @@ fn absolute(path: &Path) -> Result<PathBuf, CliError> {
 }
 
 fn text(view: &PairView, is_served: bool) -> String {
-    let PairView { uuid, ssds, .. } = view;
+    let PairView { uuid, ssds, awaited_ssd_bytes, .. } = view;
     if ssds.is_empty() {
         return "The host has no cache SSD\n".to_owned();
     }
@@ -181,6 +177,13 @@ fn text(view: &PairView, is_served: bool) -> String {
     if ssds.iter().any(is_out) {
         text.push_str(
             "What is dirty is on one SSD. `lode device add` resilvers an SSD: the one that is out of sync, or another one\n",
+        );
+    }
+    if let Some(bytes) = awaited_ssd_bytes {
+        let _ = writeln!(
+            text,
+            "The second SSD of the pair has not come yet: `lode device add` resilvers one of at least {}, and has the configuration name it",
+            show_size(*bytes)
         );
     }
     text

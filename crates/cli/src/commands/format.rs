@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lode_server::{
-    FormatOptions, FormatPlan, format, format_pairs, format_read_ssd, plan_format, plan_pairs, plan_read_ssd,
+    FormatOptions, FormatPlan, PairPaths, format, format_pairs, format_read_ssd, plan_format, plan_pairs,
+    plan_read_ssd,
 };
 use lode_types::BlockSize;
 use serde::Serialize;
@@ -16,16 +17,20 @@ use crate::results::JsonArgs;
 /// Blocks of a disk, for what tables need: a larger one needs a byte more for each place.
 const USUAL_DISK_BLOCKS: u64 = 1 << 30;
 
+/// What is given in the place of an SSD that comes later.
+const LATER: &str = "later";
+
 /// Make a device or file into an empty cache SSD, and print its identity.
 #[derive(Args)]
 #[command(
-    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format /dev/nvme1n1 --dry-run\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1 --pair /dev/nvme3n1 /dev/nvme4n1\n         lode format --read-ssd /dev/nvme2n1"
+    after_help = "Example: lode format /dev/nvme1n1\n         lode format cache.img --create 8GiB\n         lode format /dev/nvme1n1 --dry-run\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1\n         lode format /dev/nvme1n1 --mirror later\n         lode format /dev/nvme1n1 --mirror /dev/nvme2n1 --pair /dev/nvme3n1 /dev/nvme4n1\n         lode format --read-ssd /dev/nvme2n1"
 )]
 pub struct FormatCommand {
     /// The device or file.
     device: PathBuf,
 
-    /// Make a pair with this device or file: two SSDs with every dirty block on both, so that the loss of either loses nothing.
+    /// Make a pair with this device or file: two SSDs with every dirty block on both, so that the loss of either loses nothing. With
+    /// `later` the second one comes later, with `lode device add`, and until then the cache is on one SSD; a file of this name is ./later.
     #[arg(long, value_name = "DEVICE", conflicts_with = "read_ssd")]
     mirror: Option<PathBuf>,
 
@@ -66,7 +71,7 @@ pub struct FormatCommand {
 struct Formatted<'a> {
     device: &'a Path,
     mirror: Option<&'a Path>,
-    pairs: Option<Vec<[&'a Path; 2]>>,
+    pairs: Option<Vec<PairPaths<'a>>>,
     kind: &'static str,
     uuid: Option<String>,
     device_bytes: u64,
@@ -101,6 +106,7 @@ impl FormatCommand {
             force: self.force,
             create_bytes: self.create,
         };
+        self.check_later()?;
         let pairs = self.pairs();
         if self.dry_run {
             let plan = match &pairs[..] {
@@ -108,7 +114,9 @@ impl FormatCommand {
                 pairs => plan_pairs(pairs, &options)?,
             };
             let text = || {
-                self.nothing_written(plan.creates, plan.device_bytes, &plan.writes) + &division_text(&plan)
+                self.nothing_written(plan.creates, plan.device_bytes, &plan.writes)
+                    + &division_text(&plan)
+                    + self.later_text()
             };
             return self.json.write(&self.planned(&plan), text);
         }
@@ -126,23 +134,49 @@ impl FormatCommand {
         };
         let text = || {
             format!(
-                "Cache {} on {}: {}, extents of {}, blocks of {}\n",
+                "Cache {} on {}: {}, extents of {}, blocks of {}\n{}",
                 superblock.cache,
                 self.shown(),
                 show_size(device_bytes),
                 show_size(superblock.extent_bytes),
-                show_size(superblock.block.bytes())
+                show_size(superblock.block.bytes()),
+                self.later_text()
             )
         };
         self.json.write(&formatted, text)
     }
 
     /// The pairs that are to be made; none where it is one device.
-    fn pairs(&self) -> Vec<[&Path; 2]> {
-        let first = self.mirror.as_ref().map(|mirror| [&*self.device, &**mirror]);
+    fn pairs(&self) -> Vec<PairPaths<'_>> {
+        let first = self.mirror.as_ref().map(|_| (&*self.device, self.second()));
         // Each time that it is given, two.
-        let others = self.pair.chunks_exact(2).map(|pair| [&*pair[0], &*pair[1]]);
+        let others = self.pair.chunks_exact(2).map(|pair| (&*pair[0], Some(&*pair[1])));
         first.into_iter().chain(others).collect()
+    }
+
+    /// The second SSD of the first pair, if it is there already.
+    fn second(&self) -> Option<&Path> {
+        self.mirror.as_deref().filter(|mirror| !is_later(mirror))
+    }
+
+    /// What is to be done about an SSD that comes later.
+    fn later_text(&self) -> &'static str {
+        if self.mirror.is_none() || self.second().is_some() {
+            return "";
+        }
+        "The configuration names this SSD alone (`ssd.path`) until `lode device add CONFIG.toml DEVICE` makes another one, at least as large, \
+         the second of the pair\n"
+    }
+
+    /// Refuses several pairs of which a second SSD comes later.
+    fn check_later(&self) -> Result<(), CliError> {
+        let is_later = self.pair.iter().chain(&self.mirror).any(|path| is_later(path));
+        if !is_later || self.pair.is_empty() {
+            return Ok(());
+        }
+        let text = "`later` is for the second SSD of a single pair, given with --mirror; of several pairs both SSDs have to be there. A file \
+                    of this name is given as ./later";
+        Err(CliError::Usage(text.to_owned()))
     }
 
     fn kind(&self) -> &'static str {
@@ -158,7 +192,10 @@ impl FormatCommand {
         let pairs: Vec<_> = self
             .pairs()
             .iter()
-            .map(|[one, other]| format!("{} and {}", one.display(), other.display()))
+            .map(|(first, second)| match second {
+                Some(second) => format!("{} and {}", first.display(), second.display()),
+                None => first.display().to_string(),
+            })
             .collect();
         if pairs.is_empty() { self.device.display().to_string() } else { pairs.join(", ") }
     }
@@ -166,7 +203,7 @@ impl FormatCommand {
     fn formatted(&self, kind: &'static str, uuid: Option<String>, device_bytes: u64) -> Formatted<'_> {
         Formatted {
             device: &self.device,
-            mirror: self.mirror.as_deref(),
+            mirror: self.second(),
             pairs: Some(self.pairs()).filter(|pairs| pairs.len() > 1),
             kind,
             uuid,
@@ -211,6 +248,10 @@ impl FormatCommand {
         }
         text
     }
+}
+
+fn is_later(path: &Path) -> bool {
+    path.as_os_str() == LATER
 }
 
 /// How a device would be divided, and what memory its tables need.

@@ -201,6 +201,7 @@ fn in_simulation(case: &Case<'_>) -> Outcome {
             name,
             ssd_bytes: 256 << 20,
             other_pairs: 0,
+            mirror_later: false,
             extent_bytes: 4 << 20,
             kept_records: 0,
             // The daemon has more ready: what is decided does not depend on it.

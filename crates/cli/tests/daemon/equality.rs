@@ -153,6 +153,7 @@ fn in_simulation(case: &Case<'_>) -> Vec<u64> {
         settings,
         ssd_bytes,
         other_pairs: 0,
+        mirror_later: false,
         extent_bytes,
         kept_records: 1024,
         ready_places: u64::MAX,

@@ -26,6 +26,7 @@ mod metrics;
 mod migrating;
 mod ordered;
 mod pair_copies;
+mod pair_later;
 mod pairs;
 mod postgres;
 mod reconnecting;

@@ -40,7 +40,7 @@ fn ask(site: &Site, request: &[u8]) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-fn scrape(site: &Site) -> String {
+pub fn scrape(site: &Site) -> String {
     std::thread::sleep(PAGE_LIFE);
     let (head, body) = ask(site, b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");

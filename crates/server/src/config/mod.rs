@@ -315,7 +315,7 @@ impl Config {
     ///
     /// # Errors
     /// [`ServerErrorKind::Refused`] when no cache SSD is at `from`, or the new one is named already.
-    pub fn with_ssd(&self, from: &Path, to: &Path) -> Result<Config, ServerError> {
+    pub fn with_ssd(&self, from: Option<&Path>, to: &Path) -> Result<Config, ServerError> {
         self.edited(sections::with_ssd(&self.text, from, to))
     }
 

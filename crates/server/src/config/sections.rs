@@ -48,26 +48,34 @@ pub(super) fn renamed(text: &str, from: &str, to: &str) -> Result<String, String
     Ok(document.to_string())
 }
 
-/// The text with another device in the place of a cache SSD.
+/// The text with another device in the place of a cache SSD, or without one as the mirror of the only one.
 ///
 /// # Errors
-/// When none is there.
-pub(super) fn with_ssd(text: &str, from: &Path, to: &Path) -> Result<String, String> {
+/// When none is there, or a mirror is that is to come.
+pub(super) fn with_ssd(text: &str, from: Option<&Path>, to: &Path) -> Result<String, String> {
     let mut document = parse(text)?;
     let ssd = document.get_mut("ssd").and_then(Item::as_table_like_mut);
-    let mut named = ssds(ssd.ok_or("The configuration has no [ssd] section")?);
+    let ssd = ssd.ok_or("The configuration has no [ssd] section")?;
+    let mut named = ssds(ssd);
     let at = |path: &Path| named.iter().position(|value| value.as_str().map(Path::new) == Some(path));
-    let Some(from_at) = at(from) else {
-        if at(to).is_some() {
-            // As an attempt before has left it, which came to nothing later.
-            return Ok(document.to_string());
+    if from.and_then(at).is_none() && at(to).is_some() {
+        // As an attempt before has left it, which came to nothing later.
+        return Ok(document.to_string());
+    }
+    let new = Value::from(to.to_str().ok_or("The path is not UTF-8")?);
+    match from {
+        Some(from) => {
+            let from_at = at(from).ok_or_else(|| format!("No key of [ssd] names {}", from.display()))?;
+            let value = named.swap_remove(from_at);
+            let decor = value.decor().clone();
+            *value = new;
+            *value.decor_mut() = decor;
         }
-        return Err(format!("No key of [ssd] names {}", from.display()));
-    };
-    let value = named.swap_remove(from_at);
-    let decor = value.decor().clone();
-    *value = Value::from(to.to_str().ok_or("The path is not UTF-8")?);
-    *value.decor_mut() = decor;
+        None if ssd.contains_key("mirror") => {
+            return Err("[ssd] has another `mirror` already; take that out, or add that one".to_owned());
+        }
+        None => _ = ssd.insert("mirror", Item::Value(new)),
+    }
     Ok(document.to_string())
 }
 

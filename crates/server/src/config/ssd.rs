@@ -45,8 +45,7 @@ pub(super) fn check(ssd: Spanned<RawSsd>) -> Result<SsdConfig, Fault> {
     let mut of_pair =
         [ssd.timeout.as_ref().map(Spanned::span), ssd.resilver_rate.as_ref().map(Spanned::span)].into_iter();
     if let Some(span) = of_pair.find_map(|span| span).filter(|_| pairs.is_empty()) {
-        let message =
-            "Keys 'timeout' and 'resilver_rate' are of a pair of SSDs; add 'mirror', or remove them";
+        let message = "Keys 'timeout' and 'resilver_rate' are of a pair of SSDs; add 'mirror', or remove them until the second SSD comes";
         return Err(Fault::at(span, message));
     }
     let timeout = match ssd.timeout {

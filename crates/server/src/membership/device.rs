@@ -71,7 +71,7 @@ impl ChangeDevice {
         (path, file): (&Path, MediaFile),
         config: &mut Option<Config>,
     ) -> Result<(), Failure> {
-        let save = |before: &Path| {
+        let save = |before: Option<&Path>| {
             let words = |error: crate::error::ServerError| error.to_string();
             Config::load(&self.config.path)
                 .and_then(|file| file.with_ssd(before, path)?.write())

@@ -2,9 +2,10 @@
 
 use lode_store::StoreError;
 use lode_store::pair::PairArray;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::device::{CachePairs, MemberDevice};
+use crate::config::Size;
 use crate::error::{ServerError, ServerErrorKind};
 
 enum Failure {
@@ -28,8 +29,14 @@ pub(crate) fn begin_pairs(
     mut remember: impl FnMut(usize, u64) -> Result<(), ServerError>,
 ) -> Result<(), ServerError> {
     for pair in &files.pairs {
+        if pair.is_awaiting() {
+            info!(
+                "The cache is on one SSD until the second one of its pair comes, of {} at least: `lode device add`",
+                Size(pair.pair.least_device_bytes())
+            );
+        }
         for (member, (path, why)) in pair.paths.iter().zip(&pair.left_out).enumerate() {
-            let Some(why) = why else { continue };
+            let (Some(path), Some(why)) = (path, why) else { continue };
             let (used, until) = match pair.pair.resilvered_member() == Some(member) {
                 true => ("read", " until then"),
                 false => (

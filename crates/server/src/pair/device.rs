@@ -21,7 +21,8 @@ pub(crate) struct PairFiles {
     /// What labels and the host's memory say together.
     pub pair: Pair,
     pub labels: [Option<PairLabel>; MEMBERS],
-    pub paths: [PathBuf; MEMBERS],
+    /// None is there of one that has not come yet, and that the configuration does not name.
+    pub paths: [Option<PathBuf>; MEMBERS],
     /// Those that can be opened and have a label of the pair.
     pub files: [Option<MediaFile>; MEMBERS],
     /// Why one is not used.
@@ -45,14 +46,23 @@ impl PairFiles {
     pub(crate) fn device(&self) -> PairDevice<MemberDevice> {
         let device = |member: usize| {
             let file = self.files[member].as_ref().filter(|_| self.is_written(member))?;
-            Some(MemberDevice::new(file.clone(), self.limit))
+            Some(match self.is_awaiting() {
+                true => MemberDevice::alone(file.clone(), self.limit),
+                false => MemberDevice::new(file.clone(), self.limit),
+            })
         };
         PairDevice::new(self.pair, [device(0), device(1)])
     }
 
     /// The path of the one that is read first.
     pub(crate) fn first_path(&self) -> &PathBuf {
-        &self.paths[usize::from(!self.is_used(0))]
+        let path = &self.paths[usize::from(!self.is_used(0))];
+        path.as_ref().expect("one that has come has a path")
+    }
+
+    /// Whether the other SSD has not come yet, and the configuration names none.
+    pub(crate) fn is_awaiting(&self) -> bool {
+        self.paths.contains(&None)
     }
 }
 
@@ -164,6 +174,11 @@ pub(crate) struct MemberDevice {
 impl MemberDevice {
     pub(crate) fn new(file: MediaFile, limit: Duration) -> MemberDevice {
         MemberDevice { file, limit, jobs: None, is_needed: Box::new(|| false), is_gone: false }
+    }
+
+    /// The same of one that has no other one beside it: it is waited for however long it takes, as a single SSD is.
+    pub(crate) fn alone(file: MediaFile, limit: Duration) -> MemberDevice {
+        MemberDevice::new(file, limit).unless(|| true)
     }
 
     /// It is waited for beyond the limit as long as this says so.

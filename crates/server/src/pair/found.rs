@@ -95,7 +95,7 @@ fn find(
     let files = together.into_iter().map(|Together { pair, paths: places, left_out }| PairFiles {
         pair,
         labels: places.map(|at| label_of(&(paths[at], &opened[at].1))),
-        paths: places.map(|at| paths[at].to_path_buf()),
+        paths: places.map(|at| Some(paths[at].to_path_buf())),
         files: places.map(|at| opened[at].0.take()),
         left_out,
         limit,
@@ -271,9 +271,10 @@ fn left_out(founds: [Found<'_>; MEMBERS], pair: &Pair) -> Result<[Option<String>
                 "the first {} of it are resilvered, and the rest follows while guests are served",
                 Size(pair.resilvered_bytes)
             )),
-            FoundAtPath::Label(_) => Some(match is_needed {
-                true => "it is as it was in an earlier run, or another one was put in its place, and lacks what was written since",
-                false => "it lacks what was written since it was dropped",
+            FoundAtPath::Label(_) => Some(match () {
+                () if is_needed => "it is as it was in an earlier run, or another one was put in its place, and lacks what was written since",
+                () if pair.awaits_other => "it has come, and has nothing yet",
+                () => "it lacks what was written since it was dropped",
             }
             .to_owned()),
             FoundAtPath::Missing(why) => Some(why.clone()),
@@ -432,6 +433,24 @@ mod tests {
         ] {
             let together = judged(found, of(alone.label(1)), None).unwrap();
             assert_eq!((together.pair.in_sync, together.left_out[0].is_some()), ([false, true], true));
+        }
+    }
+
+    /// The configuration names a second SSD that has not come yet: it is missed, whatever is at its path, and nothing else is.
+    #[test]
+    fn what_is_in_the_place_of_a_member_that_has_not_come_does_not_matter() {
+        let alone = PairLabel { in_sync: [true, false], awaits_other: true, ..pair().label(0) };
+        let begun = PairLabel { member: 1, ..alone };
+        for (found, word) in [
+            (FoundAtPath::Other("it holds: ext4".to_owned()), "ext4"),
+            (FoundAtPath::Refused("in use".to_owned()), "in use"),
+            (FoundAtPath::Missing("gone".to_owned()), "gone"),
+            (of(begun), "has nothing yet"),
+        ] {
+            let together = judged(of(alone), found, None).unwrap();
+            assert_eq!((together.pair.in_sync, together.pair.awaits_other), ([true, false], true));
+            assert_eq!(together.left_out[0], None);
+            assert!(together.left_out[1].as_ref().is_some_and(|why| why.contains(word)), "{word}");
         }
     }
 

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lode_format::PairLabel;
 use lode_media::{MediaFile, OpenOptions};
 use lode_store::Store;
 use lode_store::pair::{MEMBERS, Pair, erase_label, probe_pair, write_label};
 use serde::{Deserialize, Serialize};
 
+use super::awaiting::find_awaiting;
 use super::device::{MemberDevice, PairFiles};
 use super::found::{find_pairs, find_pairs_without};
 use super::served::{ServedPair, TICK};
 use super::volumes::ServedPairs;
 use super::which::{Known, member_at, pair_for, refuse_if_of_another};
-use crate::config::{Config, Size, SsdConfig};
+use crate::config::{Config, Size};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
 use crate::format::refuse_if_used;
@@ -30,7 +30,7 @@ use crate::ssd::FoundSsd;
 const RECORD_LIMIT: Duration = Duration::from_secs(30);
 
 /// The cache SSDs of a host, and how they stand.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairView {
     /// Identity of the cache.
     pub uuid: String,
@@ -39,6 +39,9 @@ pub struct PairView {
     pub generation: Option<u64>,
     /// One, or the two of each pair.
     pub ssds: Vec<MemberView>,
+    /// Where the second SSD of the pair has not come yet, the bytes that it needs at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_ssd_bytes: Option<u64>,
 }
 
 /// One SSD.
@@ -63,7 +66,7 @@ pub struct MemberView {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberState {
-    /// There is one, which has everything.
+    /// There is one, which has everything; another one may be to come.
     Single,
     /// It has everything, as the other one has, or alone.
     InSync,
@@ -78,14 +81,14 @@ impl PairView {
     pub(crate) fn single(uuid: &str, path: &Path) -> PairView {
         let (path, state) = (path.to_path_buf(), MemberState::Single);
         let one = MemberView { path, pair: None, state, why: None, done_bytes: None, of_bytes: None };
-        PairView { uuid: uuid.to_owned(), generation: None, ssds: vec![one] }
+        PairView { uuid: uuid.to_owned(), generation: None, ssds: vec![one], awaited_ssd_bytes: None }
     }
 
     /// Of a cache on these pairs.
     fn together(pairs: impl Iterator<Item = PairView>) -> PairView {
-        let mut all = PairView { uuid: String::new(), generation: None, ssds: Vec::new() };
-        for PairView { uuid, generation, ssds } in pairs {
-            all.uuid = uuid;
+        let mut all = PairView::default();
+        for PairView { uuid, generation, ssds, awaited_ssd_bytes } in pairs {
+            (all.uuid, all.awaited_ssd_bytes) = (uuid, awaited_ssd_bytes);
             all.generation = Some(all.generation.unwrap_or(0) + generation.unwrap_or(0));
             all.ssds.extend(ssds);
         }
@@ -102,6 +105,11 @@ impl ServedPairs {
     /// How they stand.
     pub(crate) fn view(&self) -> PairView {
         PairView::together(self.pairs.iter().map(|pair| pair.view()))
+    }
+
+    /// The same; none while the second SSD has not come yet, and the cache is as one on a single SSD.
+    pub(crate) fn view_of_both(&self) -> Option<PairView> {
+        Some(self.view()).filter(|view| view.awaited_ssd_bytes.is_none())
     }
 
     /// The pair and the member at a path.
@@ -138,27 +146,30 @@ impl ServedPair {
         let progress = Some(self.resilver().progress());
         let state = self.state();
         let (health, _) = self.health();
-        let ssds = (0..MEMBERS).map(|member| {
+        let is_awaiting = state.is_awaiting();
+        let ssds = (0..MEMBERS).filter_map(|member| {
             // Until the labels say that it counts, a start would not take it for one that has everything; but where it is alone, it
             // is the one that has.
             let is_to_count = state.counts == Some(member) && health.in_sync == [true; MEMBERS];
             let is_resilvered = health.resilvering == Some(member) || is_to_count;
             let (done_bytes, of_bytes) = progress.filter(|_| is_resilvered).unzip();
-            MemberView {
-                path: state.members[member].path.clone(),
+            Some(MemberView {
+                path: state.members[member].path.clone()?,
                 pair: number_of(&state.labels),
                 state: match is_resilvered {
                     true => MemberState::Resilvering,
+                    false if is_awaiting => MemberState::Single,
                     false if health.in_sync[member] => MemberState::InSync,
                     false => MemberState::OutOfSync,
                 },
                 why: state.members[member].why.clone().filter(|_| !health.in_sync[member] && !is_resilvered),
                 done_bytes,
                 of_bytes,
-            }
+            })
         });
         let (uuid, generation) = (state.labels.id.to_string(), Some(state.labels.generation));
-        PairView { uuid, generation, ssds: ssds.collect() }
+        let awaited_ssd_bytes = is_awaiting.then(|| state.labels.least_device_bytes());
+        PairView { uuid, generation, ssds: ssds.collect(), awaited_ssd_bytes }
     }
 
     /// What is known of it where a command may be about it.
@@ -220,13 +231,13 @@ pub(crate) fn open_for(pair: &Arc<ServedPair>, path: &Path, force: bool) -> Resu
 }
 
 /// Resilvers a device as the member that is missing, while the pair is served. `save` has the configuration name it in the
-/// place of another path. `used` is as for [`ServedPair::begin_resilver`].
+/// place of another path, or as the one that has come. `used` is as for [`ServedPair::begin_resilver`].
 pub(crate) fn add_served(
     pair: &Arc<ServedPair>,
     (path, file): (&Path, MediaFile),
     disks: impl FnOnce(&Path) -> Result<DisksOf, String>,
     used: impl FnOnce() -> Vec<std::ops::Range<u64>> + Send + 'static,
-    save: impl FnOnce(&Path) -> Result<(), String>,
+    save: impl FnOnce(Option<&Path>) -> Result<(), String>,
 ) -> Result<(), Failure> {
     let member = pair.may_resilver()?;
     let (labels, before) = {
@@ -235,8 +246,8 @@ pub(crate) fn add_served(
     };
     let disks = believed(path, disks(path)?)?;
     put_label(&file, &labels, pair.limit()).map_err(|error| error.to_string())?;
-    if before != path {
-        save(&before)?;
+    if before.as_deref() != Some(path) {
+        save(before.as_deref())?;
     }
     pair.begin_resilver((path, file), disks, used).map_err(Failure::Partly)
 }
@@ -263,8 +274,9 @@ pub(crate) fn resume_resilver(
     }
     let (path, labels) = {
         let state = pair.state();
-        let Some(member) = state.members.iter().find(|member| member.wants_resilver) else { return Ok(()) };
-        (member.path.clone(), state.labels)
+        let wanted = state.members.iter().find(|member| member.wants_resilver);
+        let Some(path) = wanted.and_then(|member| member.path.clone()) else { return Ok(()) };
+        (path, state.labels)
     };
     let words = |error: ServerError| error.to_string();
     let file = open_new(&path, &labels, false, pair.limit()).map_err(words)?;
@@ -276,7 +288,7 @@ pub(crate) fn resume_resilver(
 fn open_new(path: &Path, pair: &Pair, force: bool, limit: Duration) -> Result<MediaFile, ServerError> {
     let file = open_patiently(path, &OpenOptions::default())?;
     let mut device = MemberDevice::new(file.clone(), limit);
-    let needed_bytes = PairLabel::DATA_START_BYTES + pair.pair_bytes;
+    let needed_bytes = pair.least_device_bytes();
     if file.size_bytes() < needed_bytes {
         let text = format!(
             "{} has {} bytes, too few for pair {}; give it an SSD of at least {needed_bytes} bytes ({})",
@@ -309,11 +321,21 @@ fn put_label(file: &MediaFile, pair: &Pair, limit: Duration) -> Result<(), Serve
 /// # Errors
 /// When the configuration names none, they are not what they should be, or a daemon has them.
 pub fn members(config: &Config) -> Result<PairView, ServerError> {
-    let Ok(ssd) = on_pairs(config) else {
-        let Some(found) = FoundSsd::find(config)? else { return Err(no_pair(config)) };
-        return Ok(PairView::single(&found.view.superblock().cache.to_string(), found.files.path()));
-    };
-    Ok(view_of(&find_pairs(&ssd.pairs, ssd.timeout, known(config))?))
+    if let Some(pairs) = pairs_of(config)? {
+        return Ok(view_of(&pairs));
+    }
+    let Some(found) = FoundSsd::find(config)? else { return Err(no_pair(config)) };
+    Ok(PairView::single(&found.view.superblock().cache.to_string(), found.files.path()))
+}
+
+/// The pairs that the cache SSDs of a configuration are; none where the cache is on one SSD for good.
+fn pairs_of(config: &Config) -> Result<Option<Vec<PairFiles>>, ServerError> {
+    let ssd = config.ssd.as_ref().ok_or_else(|| no_pair(config))?;
+    if !ssd.pairs.is_empty() {
+        return find_pairs(&ssd.pairs, ssd.timeout, known(config)).map(Some);
+    }
+    let file = open_patiently(&ssd.path, &OpenOptions::default())?;
+    Ok(find_awaiting(&file, ssd, known(config))?.map(|pair| vec![pair]))
 }
 
 fn known(config: &Config) -> impl Fn(&str, usize) -> Result<Option<u64>, ServerError> {
@@ -322,34 +344,34 @@ fn known(config: &Config) -> impl Fn(&str, usize) -> Result<Option<u64>, ServerE
 
 fn view_of(pairs: &[PairFiles]) -> PairView {
     let view = |files: &PairFiles| {
-        let ssds = (0..MEMBERS).map(|member| {
+        let ssds = (0..MEMBERS).filter_map(|member| {
             let is_used = files.is_used(member);
-            MemberView {
-                path: files.paths[member].clone(),
+            Some(MemberView {
+                path: files.paths[member].clone()?,
                 pair: number_of(&files.pair),
-                state: if is_used { MemberState::InSync } else { MemberState::OutOfSync },
+                state: match is_used {
+                    true if files.is_awaiting() => MemberState::Single,
+                    true => MemberState::InSync,
+                    false => MemberState::OutOfSync,
+                },
                 why: files.left_out[member].clone().filter(|_| !is_used),
                 done_bytes: None,
                 of_bytes: None,
-            }
+            })
         });
         let (uuid, generation) = (files.pair.id.to_string(), Some(files.pair.generation));
-        PairView { uuid, generation, ssds: ssds.collect() }
+        let awaited_ssd_bytes = files.is_awaiting().then(|| files.pair.least_device_bytes());
+        PairView { uuid, generation, ssds: ssds.collect(), awaited_ssd_bytes }
     };
     PairView::together(pairs.iter().map(view))
-}
-
-/// The cache SSDs of a configuration, which are pairs.
-fn on_pairs(config: &Config) -> Result<&SsdConfig, ServerError> {
-    config.ssd.as_ref().filter(|ssd| !ssd.pairs.is_empty()).ok_or_else(|| no_pair(config))
 }
 
 fn no_pair(config: &Config) -> ServerError {
     let text = match &config.ssd {
         None => "The configuration has no cache SSD; add [ssd]".to_owned(),
         Some(ssd) => format!(
-            "The cache is on one SSD, {}, and not on a pair. A pair is made anew: `lode stop --drain`, `lode format {} --mirror DEVICE \
-             --force`, and `mirror` in [ssd]",
+            "The cache is on one SSD, {}, and not on a pair. A pair is made anew: `lode stop --drain`, and `lode format {} --mirror DEVICE \
+             --force` with `mirror` in [ssd], or `--mirror later` where the second SSD comes later",
             ssd.path.display(),
             ssd.path.display()
         ),
@@ -363,10 +385,15 @@ fn refused(text: String) -> ServerError {
 
 /// The pairs of a configuration, whatever is in the place of a member that is to go, and which one that is.
 fn find_without(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, (usize, usize)), ServerError> {
-    let ssd = on_pairs(config)?;
-    let (number, member) = member_at(&ssd.pairs, gone).map_err(refused)?;
-    let gone = &ssd.pairs[number][member];
-    let pairs = find_pairs_without(&ssd.pairs, ssd.timeout, known(config), gone)?;
+    let ssd = config.ssd.as_ref().ok_or_else(|| no_pair(config))?;
+    let named: Vec<_> = ssd.pairs.iter().map(|pair| pair.clone().map(Some)).collect();
+    let (pairs, gone) = if named.is_empty() {
+        (pairs_of(config)?.ok_or_else(|| no_pair(config))?, gone)
+    } else {
+        let (number, member) = member_at(&named, gone).map_err(refused)?;
+        let gone = &ssd.pairs[number][member];
+        (find_pairs_without(&ssd.pairs, ssd.timeout, known(config), gone)?, &**gone)
+    };
     // Labels may say another place than the configuration.
     let paths: Vec<_> = pairs.iter().map(|files| files.paths.clone()).collect();
     let place = member_at(&paths, gone).map_err(refused)?;
@@ -378,14 +405,13 @@ fn find_without(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, (usize,
 fn take_out(config: &Config, gone: &Path) -> Result<(Vec<PairFiles>, usize), ServerError> {
     let (mut pairs, (number, member)) = find_without(config, gone)?;
     let files = &mut pairs[number];
-    let gone = files.paths[member].clone();
     if !files.is_used(1 - member) {
-        let text = format!(
-            "{} is the only SSD of the pair that has everything, and {} does not: {}",
-            gone.display(),
-            files.paths[1 - member].display(),
-            files.left_out[1 - member].as_deref().unwrap_or("it is missing")
-        );
+        let why = files.left_out[1 - member].as_deref().unwrap_or("it is missing");
+        let other = match &files.paths[1 - member] {
+            Some(other) => format!("{} does not: {why}", other.display()),
+            None => "the second one has not come yet".to_owned(),
+        };
+        let text = format!("{} is the only SSD of the pair that has everything, and {other}", gone.display());
         return Err(refused(text));
     }
     let was_in_sync = files.pair.in_sync[member];
@@ -436,8 +462,7 @@ pub fn add_member(
     force: bool,
     pair: Option<usize>,
 ) -> Result<PairView, ServerError> {
-    let ssd = on_pairs(config)?;
-    let mut pairs = find_pairs(&ssd.pairs, ssd.timeout, known(config))?;
+    let mut pairs = pairs_of(config)?.ok_or_else(|| no_pair(config))?;
     let of = |files: &PairFiles| Known {
         paths: files.paths.clone(),
         in_sync: files.pair.in_sync,
@@ -488,9 +513,9 @@ fn put_in(
     files.files[member] = None;
     let file = open_new(path, &files.pair, force, files.limit)?;
     put_label(&file, &files.pair, files.limit)?;
-    let before = std::mem::replace(&mut files.paths[member], path.to_path_buf());
-    if before != path {
-        Config::load(&config.path)?.with_ssd(&before, path)?.write()?;
+    let before = files.paths[member].replace(path.to_path_buf());
+    if before.as_deref() != Some(path) {
+        Config::load(&config.path)?.with_ssd(before.as_deref(), path)?.write()?;
     }
     files.left_out[member] = Some("the next start resilvers it while guests are served".to_owned());
     Ok(view_of(&pairs))

@@ -76,7 +76,7 @@ impl ServedPair {
             return Err(NOT_AT_REST.to_owned());
         }
         let joins = &mut state.members[member];
-        (joins.path, joins.file, joins.disks) = (path.to_path_buf(), Some(file), Some(disks));
+        (joins.path, joins.file, joins.disks) = (Some(path.to_path_buf()), Some(file), Some(disks));
         (joins.why, joins.wants_resilver) = (None, false);
         state.resilver += 1;
         let number = state.resilver;
@@ -165,7 +165,7 @@ impl ServedPair {
         let member = one.member;
         let (path, resilvered_bytes) = {
             let state = self.state();
-            (state.members[member].path.display().to_string(), state.labels.resilvered_bytes)
+            (state.members[member].shown(), state.labels.resilvered_bytes)
         };
         let used = used();
         let begin = |pair: &ServedPair| {
@@ -239,7 +239,7 @@ impl ServedPair {
         match self.update_labels(one, from, to, |was| was.with_resilvered(device_bytes, resilvered_bytes)) {
             Ok(_) => Ok(()),
             Err(LabelError::OfSource(why)) => {
-                let path = self.state().members[1 - member].path.display().to_string();
+                let path = self.state().members[1 - member].shown();
                 tracing::warn!("SSD {path} does not take a label that says how far the resilver is: {why}");
                 Ok(())
             }

@@ -38,7 +38,8 @@ pub(crate) struct MemberDisks {
 /// A member, as it is served.
 #[derive(Clone)]
 pub(super) struct Member {
-    pub path: PathBuf,
+    /// None is there of one that has not come yet.
+    pub path: Option<PathBuf>,
     /// While anything is sent to it.
     pub file: Option<MediaFile>,
     pub disks: Option<DisksOf>,
@@ -46,6 +47,13 @@ pub(super) struct Member {
     pub why: Option<String>,
     /// Its own label says that it is to be resilvered.
     pub wants_resilver: bool,
+}
+
+impl Member {
+    /// Where it is, for people.
+    pub(super) fn shown(&self) -> String {
+        self.path.as_ref().map_or("the second SSD".to_owned(), |path| path.display().to_string())
+    }
 }
 
 pub(super) struct State {
@@ -61,6 +69,13 @@ pub(super) struct State {
     /// The label is to be written, and whether a thread does.
     must_record: bool,
     is_recording: bool,
+}
+
+impl State {
+    /// See [`ServedPair::is_awaiting`].
+    pub(super) fn is_awaiting(&self) -> bool {
+        self.members.iter().any(|member| member.path.is_none())
+    }
 }
 
 /// See the module's documentation.
@@ -197,6 +212,11 @@ impl ServedPair {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the second SSD has not come yet.
+    pub(super) fn is_awaiting(&self) -> bool {
+        self.state().is_awaiting()
+    }
+
     /// Members that were dropped in this run.
     pub(super) fn dropped(&self) -> [bool; MEMBERS] {
         self.state().dropped
@@ -287,7 +307,7 @@ impl ServedPair {
     fn let_go(self: &Arc<Self>, member: usize, why: &str, kind: EventKind) -> bool {
         let mut state = self.state();
         let (health, _) = self.health();
-        let path = state.members[member].path.display().to_string();
+        let path = state.members[member].shown();
         let is_resilvered = health.resilvering == Some(member);
         if is_resilvered {
             // Labels may say how much it has: before anything is acknowledged that it lacks they say that it has nothing.
@@ -310,7 +330,7 @@ impl ServedPair {
             self.set_health(&state, |health| {
                 (health.in_sync[member], health.is_recorded, health.resilvering) = (false, false, None);
             });
-            let other = state.members[1 - member].path.display();
+            let other = state.members[1 - member].shown();
             let text = format!("SSD {path} was dropped from the pair: {why}");
             let text_of_both = format!(
                 "{text}. Guests are served from {other} alone, and what it holds dirty is on one SSD"

@@ -67,9 +67,12 @@ impl VolumePair {
         self.volume.healed()
     }
 
-    /// Why a member failed last.
-    pub(crate) fn failure(&self) -> &str {
-        &self.failure
+    /// Why a command failed last, in words.
+    pub(crate) fn failure(&self) -> String {
+        match self.pair.is_awaiting() {
+            true => self.failure.clone(),
+            false => format!("neither SSD of the pair: {}", self.failure),
+        }
     }
 
     /// Takes a command to the pair.

@@ -70,8 +70,8 @@ impl VolumePairs {
         self.pairs.iter().map(VolumePair::healed).sum()
     }
 
-    /// Why a member failed last, of the pair on which a command failed last.
-    pub(crate) fn failure(&self) -> &str {
+    /// Why the pair failed on which a command failed last, in words.
+    pub(crate) fn failure(&self) -> String {
         self.pairs[self.failed].failure()
     }
 

@@ -8,8 +8,8 @@ use lode_store::pair::MEMBERS;
 /// A pair, in the order of numbers.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// By member.
-    pub paths: [PathBuf; MEMBERS],
+    /// By member; none of one that has not come yet.
+    pub paths: [Option<PathBuf>; MEMBERS],
     pub in_sync: [bool; MEMBERS],
     pub is_resilvering: bool,
 }
@@ -18,18 +18,19 @@ pub(super) struct Known {
 ///
 /// # Errors
 /// In words, when none is there.
-pub(super) fn member_at(pairs: &[[PathBuf; MEMBERS]], path: &Path) -> Result<(usize, usize), String> {
+pub(super) fn member_at(pairs: &[[Option<PathBuf>; MEMBERS]], path: &Path) -> Result<(usize, usize), String> {
     let same = |one: &Path| {
         one == path
             || one.canonicalize().ok().is_some_and(|one| path.canonicalize().is_ok_and(|path| one == path))
     };
-    let of_pair = |(number, paths): (usize, &[PathBuf; MEMBERS])| {
-        (0..MEMBERS).find(|&member| same(&paths[member])).map(|member| (number, member))
+    let of_pair = |(number, paths): (usize, &[Option<PathBuf>; MEMBERS])| {
+        let is_it = |&member: &usize| paths[member].as_deref().is_some_and(same);
+        (0..MEMBERS).find(is_it).map(|member| (number, member))
     };
     pairs.iter().enumerate().find_map(of_pair).ok_or_else(|| {
         let path = path.display();
         match pairs {
-            [[one, other]] => {
+            [[Some(one), Some(other)]] => {
                 format!(
                     "{path} is not an SSD of the pair, which are {} and {}",
                     one.display(),
@@ -37,7 +38,8 @@ pub(super) fn member_at(pairs: &[[PathBuf; MEMBERS]], path: &Path) -> Result<(us
                 )
             }
             pairs => {
-                let paths: Vec<_> = pairs.iter().flatten().map(|path| path.display().to_string()).collect();
+                let paths: Vec<_> =
+                    pairs.iter().flatten().flatten().map(|path| path.display().to_string()).collect();
                 format!("{path} is not an SSD of a pair, which are {}", paths.join(", "))
             }
         }
@@ -49,7 +51,7 @@ pub(super) fn member_at(pairs: &[[PathBuf; MEMBERS]], path: &Path) -> Result<(us
 /// # Errors
 /// In words.
 pub(super) fn refuse_if_of_another(
-    pairs: &[[PathBuf; MEMBERS]],
+    pairs: &[[Option<PathBuf>; MEMBERS]],
     path: &Path,
     number: usize,
 ) -> Result<(), String> {
@@ -94,7 +96,8 @@ pub(super) fn pair_for(pairs: &[Known], path: &Path, wanted: Option<usize>) -> R
         (several, _) => {
             let each = several.iter().map(|&number| {
                 let out = pairs[number].paths.iter().zip(pairs[number].in_sync).find(|(_, in_sync)| !in_sync);
-                let out = out.map(|(path, _)| path.display().to_string()).unwrap_or_default();
+                let out = out.and_then(|(path, _)| path.as_ref());
+                let out = out.map(|path| path.display().to_string()).unwrap_or_default();
                 format!("pair {} ({out})", number + 1)
             });
             let each = each.collect::<Vec<_>>().join(" and ");
@@ -109,7 +112,7 @@ mod tests {
 
     fn pairs(in_sync: &[[bool; MEMBERS]]) -> Vec<Known> {
         let pair = |(number, &in_sync): (usize, &[bool; MEMBERS])| {
-            let paths = [0, 1].map(|member| PathBuf::from(format!("/dev/none{}", 2 * number + member)));
+            let paths = [0, 1].map(|member| Some(PathBuf::from(format!("/dev/none{}", 2 * number + member))));
             Known { paths, in_sync, is_resilvering: false }
         };
         in_sync.iter().enumerate().map(pair).collect()
@@ -147,5 +150,10 @@ mod tests {
         assert_eq!(member_at(&paths, Path::new("/dev/none2")), Ok((1, 0)));
         let said = member_at(&paths, Path::new("/dev/x")).unwrap_err();
         assert!(said.contains("/dev/none0, /dev/none1, /dev/none2, /dev/none3"), "{said}");
+        // The second has not come yet.
+        let awaiting = [[Some(PathBuf::from("/dev/none0")), None]];
+        assert_eq!(member_at(&awaiting, Path::new("/dev/none0")), Ok((0, 0)));
+        let said = member_at(&awaiting, Path::new("/dev/none1")).unwrap_err();
+        assert!(said.contains("/dev/none1 is not an SSD of a pair, which are /dev/none0"), "{said}");
     }
 }

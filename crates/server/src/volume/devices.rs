@@ -124,7 +124,7 @@ impl Volume {
                     continue;
                 }
             };
-            let why = result.err().map(|_| format!("neither SSD of the pair: {}", pairs.failure()));
+            let why = result.err().map(|_| pairs.failure());
             self.command_ended(Completion { id, result, bufs }, why);
             were_any = true;
         }

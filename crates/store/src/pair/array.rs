@@ -55,7 +55,8 @@ impl<D: SyncDevice> PairArray<D> {
         PairArray { pairs, stripes }
     }
 
-    /// Makes pairs of devices, with an empty cache on all of them together. Whatever they hold is lost.
+    /// Makes pairs of devices, with an empty cache on all of them together. Whatever they hold is lost. The second of a pair may come later:
+    /// it will need as many bytes as the first has.
     ///
     /// # Errors
     /// As [`Pair::several`], [`Stripes::new`] and [`Store::format`].
@@ -63,25 +64,31 @@ impl<D: SyncDevice> PairArray<D> {
     /// # Panics
     /// When there are none.
     pub fn format(
-        mut devices: Vec<[D; MEMBERS]>,
+        mut devices: Vec<(D, Option<D>)>,
         cache: CacheId,
         block: BlockSize,
         extent_bytes: Option<u64>,
     ) -> Result<Vec<Pair>, StoreError> {
-        let sizes: Vec<_> =
-            devices.iter().map(|pair| [0, 1].map(|member| pair[member].size_bytes())).collect();
-        let pairs = Pair::several(cache, &sizes)?;
+        let size_of = |(first, second): &(D, Option<D>)| {
+            let first_bytes = first.size_bytes();
+            [first_bytes, second.as_ref().map_or(first_bytes, D::size_bytes)]
+        };
+        let sizes: Vec<_> = devices.iter().map(size_of).collect();
+        let mut pairs = Pair::several(cache, &sizes)?;
+        for (pair, (_, second)) in pairs.iter_mut().zip(&devices) {
+            *pair = if second.is_some() { *pair } else { pair.awaiting() };
+        }
         let bytes: Vec<u64> = pairs.iter().map(|pair| pair.pair_bytes).collect();
         let extent_bytes = extent_bytes.unwrap_or(DeviceLayout::suitable_extent_bytes(bytes.iter().sum()));
         let stripes = Stripes::new(&bytes, extent_bytes, block)?;
         // First nothing is believed, then the cache, then the labels that vouch for it.
-        devices.iter_mut().flatten().try_for_each(|device| erase_label(device))?;
-        for device in &mut devices[0] {
+        devices.iter_mut().flat_map(each_of).try_for_each(|device| erase_label(device))?;
+        for device in each_of(&mut devices[0]) {
             let mut cache_on = Behind { device, bytes: stripes.size_bytes() };
             Store::format(&mut cache_on, cache, block, Some(extent_bytes))?;
         }
         for (pair, devices) in pairs.iter().zip(&mut devices) {
-            for (member, device) in devices.iter_mut().enumerate() {
+            for (member, device) in each_of(devices).enumerate() {
                 write_label(device, &pair.label(member))?;
             }
         }
@@ -142,6 +149,11 @@ impl<D: SyncDevice> PairArray<D> {
         }
         Ok(())
     }
+}
+
+/// The devices of a pair that are there, by member.
+fn each_of<D>((first, second): &mut (D, Option<D>)) -> impl Iterator<Item = &mut D> {
+    std::iter::once(first).chain(second)
 }
 
 /// What of a member of the first pair is behind its label, as the cache that begins there. There is no pair yet that would drop a member

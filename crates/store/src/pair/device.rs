@@ -38,12 +38,12 @@ impl<D: SyncDevice> PairDevice<D> {
         device
     }
 
-    /// Makes the only pair of a cache of two devices, with an empty cache. Whatever they hold is lost.
+    /// Makes the only pair of a cache of two devices, the second of which may come later, with an empty cache. Whatever they hold is lost.
     ///
     /// # Errors
     /// As [`PairArray::format`].
     pub fn format(
-        devices: [D; MEMBERS],
+        devices: (D, Option<D>),
         cache: CacheId,
         block: BlockSize,
         extent_bytes: Option<u64>,

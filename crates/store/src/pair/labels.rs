@@ -32,6 +32,8 @@ pub struct Pair {
     pub dropped_in: [u64; MEMBERS],
     /// See [`PairLabel::resilvered_bytes`]: what a resilver that was cut short need not copy again.
     pub resilvered_bytes: u64,
+    /// The member that does not have everything has not come yet ([`PairLabel::awaits_other`]).
+    pub awaits_other: bool,
 }
 
 impl Pair {
@@ -57,7 +59,21 @@ impl Pair {
             in_sync: [true; MEMBERS],
             dropped_in: [0; MEMBERS],
             resilvered_bytes: 0,
+            awaits_other: false,
         })
+    }
+
+    /// The pair before its second SSD has come. What it has room for stays: that one needs [`Pair::least_device_bytes`].
+    #[must_use]
+    pub(super) fn awaiting(mut self) -> Pair {
+        (self.in_sync, self.awaits_other) = ([true, false], true);
+        self.device_bytes[1] = 0;
+        self
+    }
+
+    /// Bytes that a device has at least that can be a member.
+    pub fn least_device_bytes(&self) -> u64 {
+        PairLabel::DATA_START_BYTES + self.pair_bytes
     }
 
     /// The pairs of a cache, of devices of these sizes.
@@ -158,7 +174,10 @@ impl Pair {
         };
         // Those of one generation say the same, but for what went wrong on the way. Nobody has everything whom one of them says to lack it.
         let of_newest = || labels.iter().flatten().filter(|label| label.generation == newest.generation);
-        let said_in_sync = [0, 1].map(|member| of_newest().all(|label| label.in_sync[member]));
+        let awaits_other = of_newest().all(|label| label.awaits_other);
+        let is_new_believed = awaits_other && !labels.contains(&None) && planted("new-ssd-believed");
+        let says_in_sync = |member: usize| is_new_believed || of_newest().all(|label| label.in_sync[member]);
+        let said_in_sync = [0, 1].map(says_in_sync);
         let dropped_in =
             [0, 1].map(|member| of_newest().map(|label| label.dropped_in[member]).max().unwrap_or(0));
         let in_sync =
@@ -192,6 +211,7 @@ impl Pair {
             in_sync: said_in_sync,
             dropped_in,
             resilvered_bytes: 0,
+            awaits_other: awaits_other && !is_new_believed,
         };
         let is_missed = |&member: &usize| said_in_sync[member] && !in_sync[member];
         let mut found = (0..MEMBERS).filter(is_missed).fold(said, Pair::missing);
@@ -220,6 +240,7 @@ impl Pair {
             in_sync: self.in_sync,
             dropped_in: self.dropped_in,
             resilvered_bytes: self.resilvered_bytes,
+            awaits_other: self.awaits_other,
         }
     }
 
@@ -277,11 +298,11 @@ impl Pair {
 
     /// What labels are to say before commands go by it that this device, of so many bytes, has everything as this member, and what they are
     /// to say after that. Between the two it alone has clean blocks: should the second not come about, they go with it, as if it had been
-    /// dropped in the run of this epoch.
+    /// dropped in the run of this epoch. Where the other one had not come yet, it has from the first of them on.
     #[must_use]
     pub fn counting(self, member: usize, device_bytes: u64, epoch: u64) -> (Pair, Pair) {
         let mut before = Pair { generation: self.generation + 1, ..self };
-        before.device_bytes[member] = device_bytes;
+        (before.device_bytes[member], before.awaits_other) = (device_bytes, false);
         if !planted("resilvered-member-counts-before-its-label") {
             before.dropped_in[member] = epoch;
         }
@@ -306,6 +327,9 @@ impl Pair {
     /// Whether a member was dropped in the run of this epoch or a later one, and with it went what it alone had.
     pub(super) fn was_dropped_since(&self, member: usize, epoch: u64) -> bool {
         let dropped_in = self.dropped_in[member];
+        if self.awaits_other && planted("awaited-ssd-counts-as-dropped") {
+            return !self.in_sync[member];
+        }
         dropped_in > 0 && dropped_in >= epoch && !planted("copies-of-a-replaced-member-believed")
     }
 
@@ -314,7 +338,7 @@ impl Pair {
     pub fn with(mut self, member: usize, device_bytes: u64) -> Pair {
         self.in_sync[member] = true;
         self.device_bytes[member] = device_bytes;
-        self.resilvered_bytes = 0;
+        (self.resilvered_bytes, self.awaits_other) = (0, false);
         self.generation += 1;
         self
     }

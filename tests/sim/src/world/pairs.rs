@@ -388,6 +388,7 @@ impl World {
     pub(crate) fn resilver_by_chance(&mut self) {
         let World { ssd, pair, other_pairs, rng, .. } = self;
         for (_, pair) in each_of(ssd, pair.as_deref_mut(), other_pairs) {
+            pair.lose_name_by_chance(rng);
             pair.resilvers = rng.chance(50);
         }
     }

@@ -15,7 +15,9 @@ use std::time::Instant;
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_format::CacheId;
 use lode_policy::{Quota, SchemeInfo};
-use lode_sim::scenario::{BLOCK, damage, flush, machine, ordered, paired, pattern, read, spread, write};
+use lode_sim::scenario::{
+    BLOCK, damage, flush, machine, ordered, paired, paired_later, pattern, read, spread, write,
+};
 use lode_sim::{Machine, OtherPair, SimDisk, World};
 use lode_store::pair::PairArray;
 use lode_store::{Store, StoreErrorKind, StoreView, SyncDevice, VolumeSpec, format_read_ssd, probe_read_ssd};
@@ -98,6 +100,7 @@ const OPERATIONS: &[Operation] = &[
     operation("SSD taken out", &[Ssd, Second], dirty_pair, takes_out, nothing_more),
     operation("SSD replaced", &[Ssd, Second], dirty_pair, replaces, nothing_more),
     operation("first SSD replaced", &[Ssd, Second], dirty_pair, replaces_first, nothing_more),
+    operation("second SSD comes", &[Ssd, Second], dirty_before_second, second_comes, nothing_more),
     operation("SSD of the second pair replaced", &[OfOther], dirty_pairs, replaces_in_other, nothing_more),
     operation("SSD taken out offline", &[Ssd, Second], killed_pair, takes_out_offline, nothing_more),
     operation("SSD replaced offline", &[Ssd, Second], killed_pair, replaces_offline, is_resilvered),
@@ -240,6 +243,10 @@ fn dirty_pair() -> Site {
     site(on_a_pair())
 }
 
+fn dirty_before_second() -> Site {
+    site(paired_later(lru()))
+}
+
 fn dirty_pairs() -> Site {
     site(paired_twice())
 }
@@ -292,8 +299,8 @@ fn formats_pairs(site: &mut Site) -> bool {
     let pair = pair.as_mut().expect("a pair");
     pair.forget();
     other_pairs.iter_mut().for_each(|other| other.pair.forget());
-    let mut devices = vec![[ssd, &mut pair.second]];
-    devices.extend(other_pairs.iter_mut().map(|OtherPair { first, pair }| [first, &mut pair.second]));
+    let mut devices = vec![(ssd, Some(&mut pair.second))];
+    devices.extend(other_pairs.iter_mut().map(|OtherPair { first, pair }| (first, Some(&mut pair.second))));
     PairArray::format(devices, CacheId([7; 16]), config.block, Some(*extent_bytes)).is_ok()
 }
 
@@ -389,6 +396,10 @@ fn replaces_first(site: &mut Site) -> bool {
 fn replaces_member(site: &mut Site, member: usize) -> bool {
     site.world.take_member_out(member);
     site.world.settle();
+    second_comes(site)
+}
+
+fn second_comes(site: &mut Site) -> bool {
     site.world.replace_member();
     rewrites(&mut site.world);
     wait(&mut site.world, has_resilvered)

@@ -218,3 +218,38 @@ fn pairs_that_are_not_one_cache_are_refused_by_number() {
     let many = vec![[8 << 20; 2]; PairLabel::MOST_PAIRS + 1];
     assert_eq!(Pair::several(CacheId([3; 16]), &many).unwrap_err().kind(), StoreErrorKind::Geometry);
 }
+
+/// Of a pair that was formatted with one SSD: until the other one counts, nothing went with it, and nothing of it is believed.
+#[test]
+fn g9_an_ssd_that_has_not_come_yet_was_not_dropped() {
+    let pair = Pair::new(CacheId([3; 16]), [9 << 20; MEMBERS]).unwrap().awaiting();
+    assert_eq!((pair.in_sync, pair.least_device_bytes()), ([true, false], 9 << 20));
+    // Alone, also where nobody remembers it: there is nobody who could have gone on.
+    let labels = [Some(pair.label(0)), None];
+    assert_eq!(Pair::of(labels, None), Ok(pair));
+    let begun = pair.begun(labels).since(7);
+    assert_eq!((begun.awaits_other, begun.dropped_in), (true, [0; MEMBERS]));
+    assert!((0..MEMBERS).all(|member| !begun.was_dropped_since(member, 1)));
+    // It comes, and has a part.
+    let came = [Some(begun.label(0)), Some(begun.label_of_new(9 << 20))];
+    let found = Pair::of(came, None).unwrap();
+    assert_eq!((found.in_sync, found.awaits_other, found.resilvered_bytes), ([true, false], true, 0));
+    let some = begun.with_resilvered(9 << 20, 4096);
+    let found = Pair::of([Some(some.label(0)), Some(some.label(1))], None).unwrap();
+    assert_eq!((found.in_sync, found.awaits_other, found.resilvered_bytes), ([true, false], true, 4096));
+    // It is away again: the first goes on as before.
+    let without = Pair::of([Some(some.label(0)), None], None).unwrap();
+    assert_eq!((without.awaits_other, without.dropped_in), (true, [0; MEMBERS]));
+    // By itself it is nothing.
+    assert_eq!(kind(Pair::of([None, Some(some.label(1))], None)), StoreErrorKind::WrongMember);
+    // From when it is about to count it has come: whoever misses it then, misses what it alone had.
+    let (before, counts) = some.counting(1, 9 << 20, 7);
+    assert!(!before.awaits_other && before.was_dropped_since(1, 7));
+    assert!(!counts.awaits_other && counts.in_sync == [true; MEMBERS]);
+    let dropped = counts.without(1, 8);
+    assert!(!dropped.awaits_other && dropped.was_dropped_since(1, 8));
+    for said in [begun, some, before, counts, dropped] {
+        let label = said.label(0);
+        assert_eq!(PairLabel::decode(&label.encode()[..]), Ok(label));
+    }
+}
