@@ -237,8 +237,7 @@ fn g2_tables_of_a_run_whose_flush_failed_are_not_believed_by_the_next_start() {
         world.go_down(false);
         world.ssd.fail_nth = None;
         // Beside the tables a start writes the heads of the cache, and the blocks of the last commit.
-        for (second, seed) in (0..3 * MOST_WRITES).flat_map(|second| (0..10).map(move |seed| (second, seed)))
-        {
+        for (second, seed) in (0..MOST_WRITES).flat_map(|second| (0..40).map(move |seed| (second, seed))) {
             let mut ssd = world.ssd.clone();
             ssd.fail_after = Some(second);
             failed[1] += u32::from(attach(&mut ssd).is_err());
