@@ -8,7 +8,7 @@ use lode_format::{
 };
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
-use crate::device::{SyncDevice, read_pages};
+use crate::device::{SyncDevice, read_pages, refuse_other_version};
 use crate::dropped::DroppedPlaces;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::recover::{Recovered, RecoverySource, recover};
@@ -85,7 +85,10 @@ impl StoreView {
         let layout = superblock.layout()?;
         let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
         for (copy, buf) in copies.iter_mut().enumerate() {
-            read_pages(device, DeviceLayout::directory(copy as u8), buf)?;
+            let (at, cache) = (DeviceLayout::directory(copy as u8), superblock.cache);
+            let look = |copy: &[u8]| Directory::newest(cache, [copy, copy]).err();
+            refuse_other_version(device, at, Directory::COPY_BYTES, &look)?;
+            read_pages(device, at, buf)?;
         }
         let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])
             .map_err(|error| no_directory(&superblock, error))?;

@@ -13,6 +13,7 @@ use super::stripes::Stripes;
 use crate::device::SyncDevice;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Store;
+use crate::view::StoreView;
 
 /// The pairs of a cache as one device. As with a single pair, whoever began something begins again when a member was dropped.
 #[derive(Debug)]
@@ -110,7 +111,8 @@ impl<D: SyncDevice> PairArray<D> {
         labels: &[[Option<PairLabel>; MEMBERS]],
         mut remember: impl FnMut(usize, u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (epoch, pairs) = (Store::probe(self)?.epoch, self.pairs.len());
+        // What it holds has to be what this program understands, on every member.
+        let (epoch, pairs) = (StoreView::read(self)?.superblock().epoch, self.pairs.len());
         for (number, (pair, labels)) in self.pairs.iter_mut().zip(labels).enumerate() {
             let of_pair = |error: StoreError| match pairs {
                 1 => error,
