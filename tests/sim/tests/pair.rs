@@ -439,7 +439,8 @@ fn g6_a_page_of_another_version_on_either_ssd_is_refused() {
     const VERSION_AT: usize = 12;
     const CHECKSUM_AT: std::ops::Range<usize> = 8..12;
     let last_page = DeviceLayout::directory(1) + (Directory::COPY_BYTES - PAGE_BYTES) as u64;
-    let pages = [DeviceLayout::superblock(0), DeviceLayout::superblock(1), DeviceLayout::directory(0), last_page];
+    let pages =
+        [DeviceLayout::superblock(0), DeviceLayout::superblock(1), DeviceLayout::directory(0), last_page];
     for (at, member) in pages.into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
         let machine = lru();
         let mut world = World::new(machine.clone(), 1).unwrap();
