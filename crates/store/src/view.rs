@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use lode_format::{
-    BootId, DeviceLayout, Directory, EntryState, FormatError, Record, Superblock, Volume, VolumeTag,
+    BootId, CacheId, DeviceLayout, Directory, EntryState, FormatError, Record, Superblock, Volume, VolumeTag,
 };
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
@@ -66,6 +66,14 @@ fn no_directory(superblock: &Superblock, error: FormatError) -> StoreError {
     StoreError::new(error.kind(), format!("cache {}: {}{advice}", superblock.cache, error.context()))
 }
 
+/// Refuses a directory of which any device below has a page of another version.
+pub(crate) fn refuse_other_directory(device: &mut dyn SyncDevice, cache: CacheId) -> Result<(), StoreError> {
+    let look = |copy: &[u8]| Directory::newest(cache, [copy, copy]).err();
+    [0, 1].into_iter().try_for_each(|copy| {
+        refuse_other_version(device, DeviceLayout::directory(copy), Directory::COPY_BYTES, &look)
+    })
+}
+
 impl StoreView {
     /// Reads what a device holds, and checks that it is the one that was formatted.
     pub fn read(device: &mut dyn SyncDevice) -> Result<StoreView, StoreError> {
@@ -83,12 +91,10 @@ impl StoreView {
             ));
         }
         let layout = superblock.layout()?;
+        refuse_other_directory(device, superblock.cache)?;
         let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
         for (copy, buf) in copies.iter_mut().enumerate() {
-            let (at, cache) = (DeviceLayout::directory(copy as u8), superblock.cache);
-            let look = |copy: &[u8]| Directory::newest(cache, [copy, copy]).err();
-            refuse_other_version(device, at, Directory::COPY_BYTES, &look)?;
-            read_pages(device, at, buf)?;
+            read_pages(device, DeviceLayout::directory(copy as u8), buf)?;
         }
         let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])
             .map_err(|error| no_directory(&superblock, error))?;

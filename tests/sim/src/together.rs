@@ -237,7 +237,8 @@ impl Host<'_> {
 
     /// The start that is to succeed. One during which a read fails may be refused, and succeeds when it is tried again.
     fn restart(&mut self, first: &Plan, round: u32, may_lose: bool) -> Result<(), StoreError> {
-        if self.rng.chance(first.start_hangs) && self.start_that_hangs(round, may_lose)? {
+        let hangs = first.start_hangs > 0 && self.rng.chance(first.start_hangs);
+        if hangs && self.start_that_hangs(round, may_lose)? {
             return Ok(());
         }
         // Somebody sees to devices that did not answer.

@@ -18,7 +18,8 @@ impl Guest {
         machine: Machine,
         may_lose: bool,
     ) -> Result<(), StoreError> {
-        if rng.chance(plan.start_hangs) {
+        // Of no other plan's numbers, so that their seeds are what they were.
+        if plan.start_hangs > 0 && rng.chance(plan.start_hangs) {
             let must_start = world.hang_in_start(rng);
             let started = world.restart(machine.clone());
             if self.hung_in_start(world, started, must_start)? {
