@@ -1,5 +1,6 @@
 //! A device as start-up sees it: one step after the other, and errors that say what was tried where.
 
+use lode_format::FormatError;
 use lode_types::{MediaError, planted};
 
 use crate::error::StoreError;
@@ -140,6 +141,27 @@ pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> R
     device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
 }
 
+/// Refuses what is of another version on any of the devices below that have copies of it, whichever of them is read: a start makes copies
+/// the same, and would write over it. `look` says what is wrong with a copy.
+pub(crate) fn refuse_other_version(
+    device: &mut dyn SyncDevice,
+    offset: u64,
+    bytes: usize,
+    look: &dyn Fn(&[u8]) -> Option<FormatError>,
+) -> Result<(), StoreError> {
+    if !device.has_copies() || planted("other-version-on-one-ssd-overlooked") {
+        return Ok(());
+    }
+    let found = |copy: &[u8]| look(copy).filter(FormatError::is_of_other_version);
+    let mut buf = vec![0; bytes];
+    // A copy that cannot be read is of a device that a start does without.
+    let result = device.read_right(offset, &mut buf, &|copy| found(copy).is_some());
+    match result.ok().and_then(|()| found(&buf)) {
+        Some(error) => Err(StoreError::from(error).within("one SSD of the pair")),
+        None => Ok(()),
+    }
+}
+
 /// What came of several reads or writes at once.
 pub(crate) fn at_once(what: &str, result: Result<(), (u64, MediaError)>) -> Result<(), StoreError> {
     result.map_err(|(offset, error)| StoreError::media(what, offset, error))
@@ -150,5 +172,9 @@ pub(crate) fn write_zeroes(device: &mut dyn SyncDevice, offset: u64, bytes: usiz
 }
 
 pub(crate) fn flush(device: &mut dyn SyncDevice) -> Result<(), StoreError> {
-    device.flush().map_err(|error| StoreError::media("flush", 0, error))
+    let mut result = device.flush();
+    if result == Err(MediaError::Io) && planted("flush-of-a-start-tried-again") {
+        result = device.flush();
+    }
+    result.map_err(|error| StoreError::media("flush", 0, error))
 }

@@ -6,7 +6,7 @@
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
 use lode_types::{BlockSize, planted};
 
-use crate::device::{SyncDevice, flush, read_pages, write};
+use crate::device::{SyncDevice, flush, read_pages, refuse_other_version, write};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::view::StoreView;
 
@@ -53,7 +53,9 @@ impl Store {
         }
         let mut copies = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
         for (copy, buf) in copies.iter_mut().enumerate() {
-            read_pages(device, DeviceLayout::superblock(copy as u8), buf)?;
+            let at = DeviceLayout::superblock(copy as u8);
+            refuse_other_version(device, at, PAGE_BYTES, &|page| Superblock::decode(page).err())?;
+            read_pages(device, at, buf)?;
         }
         Superblock::newest([&copies[0], &copies[1]])
             .map_err(|error| StoreError::of_page(StoreErrorKind::NotACache, error))

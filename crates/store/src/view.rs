@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 
 use lode_format::{
-    BootId, DeviceLayout, Directory, EntryState, FormatError, Record, Superblock, Volume, VolumeTag,
+    BootId, CacheId, DeviceLayout, Directory, EntryState, FormatError, Record, Superblock, Volume, VolumeTag,
 };
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
-use crate::device::{SyncDevice, read_pages};
+use crate::device::{SyncDevice, read_pages, refuse_other_version};
 use crate::dropped::DroppedPlaces;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::recover::{Recovered, RecoverySource, recover};
@@ -66,6 +66,14 @@ fn no_directory(superblock: &Superblock, error: FormatError) -> StoreError {
     StoreError::new(error.kind(), format!("cache {}: {}{advice}", superblock.cache, error.context()))
 }
 
+/// Refuses a directory of which any device below has a page of another version.
+pub(crate) fn refuse_other_directory(device: &mut dyn SyncDevice, cache: CacheId) -> Result<(), StoreError> {
+    let look = |copy: &[u8]| Directory::newest(cache, [copy, copy]).err();
+    [0, 1].into_iter().try_for_each(|copy| {
+        refuse_other_version(device, DeviceLayout::directory(copy), Directory::COPY_BYTES, &look)
+    })
+}
+
 impl StoreView {
     /// Reads what a device holds, and checks that it is the one that was formatted.
     pub fn read(device: &mut dyn SyncDevice) -> Result<StoreView, StoreError> {
@@ -83,6 +91,7 @@ impl StoreView {
             ));
         }
         let layout = superblock.layout()?;
+        refuse_other_directory(device, superblock.cache)?;
         let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
         for (copy, buf) in copies.iter_mut().enumerate() {
             read_pages(device, DeviceLayout::directory(copy as u8), buf)?;

@@ -356,6 +356,39 @@ pub fn attack_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
     attack_host(&plans)
 }
 
+/// As [`attack`], of a host whose devices stop answering inside starts: for a time, until the system or the start gives up what it was asked for, or
+/// for good. Most are on pairs of SSDs, which are lost and replaced as well, and no guest may notice.
+///
+/// # Errors
+/// As [`attack`].
+pub fn attack_start_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
+    let mut rng = Rng::new(seed.rotate_left(12) ^ 0x57a7);
+    let mut plans = attack_plans(seed, crash, Changing::Anything);
+    let is_pair = rng.chance(60);
+    let other_pairs = if rng.chance(30) { 1 } else { 0 };
+    let is_ordered = !is_pair && rng.chance(30);
+    let member_losses = if is_pair && rng.chance(60) { 10 + rng.below(60) } else { 0 };
+    let member_changes = if is_pair && rng.chance(30) { 1 + rng.below(3) } else { 0 };
+    let hangs = if rng.chance(30) { 1 } else { 0 };
+    for plan in &mut plans {
+        let (group_blocks, group_ticks) = (8 + rng.below(120) as u32, rng.below(3) as u32);
+        for machine in &mut plan.machines {
+            if is_ordered {
+                *machine = ordered(machine.clone(), group_blocks, group_ticks);
+            }
+            machine.config.ssd_is_pair = is_pair;
+            if is_pair && other_pairs > 0 {
+                spread_shared(machine, other_pairs);
+            }
+        }
+        (plan.faults, plan.flips, plan.rot, plan.start_read_errors) = (Faults::default(), 0, 0, 0);
+        (plan.start_hangs, plan.starts_at_once, plan.rounds) = (80, true, 6);
+        (plan.hangs, plan.member_losses, plan.member_changes) = (hangs, member_losses, member_changes);
+        plan.clock_jumps = 0;
+    }
+    attack_host(&plans)
+}
+
 /// Has a volume that shares its SSDs be on several pairs, with not more space than on one, so that volumes wait for each other's.
 fn spread_shared(machine: &mut Machine, other_pairs: u64) {
     *machine = spread(machine.clone(), other_pairs);

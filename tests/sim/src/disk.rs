@@ -6,6 +6,8 @@ use lode_engine::SharedDevice;
 use lode_store::{StoreError, StoreView, SyncDevice};
 use lode_types::{Buf, MediaError, Rng};
 
+use crate::start_hang::{Asked, LateCommand, StartHang};
+
 const SECTOR: usize = 512;
 const CHUNK_BYTES: usize = 128 * SECTOR;
 
@@ -77,6 +79,9 @@ pub struct SimDisk {
     pub hang_ticks: u64,
     /// How many times the system has given up what it was asked for in a hang.
     pub(crate) given_up: u64,
+    /// Where it stops answering in a start, and a command that is still under way although nobody waits for it.
+    pub(crate) start_hang: Option<StartHang>,
+    pub(crate) late: Option<LateCommand>,
     /// Whether it does so at the end of this one.
     pub(crate) gives_up: bool,
     /// What the host remembers: no flush has failed since it went down or since the last run began.
@@ -105,6 +110,8 @@ impl SimDisk {
             shared: SharedDevice::default(),
             hang_ticks: 0,
             given_up: 0,
+            start_hang: None,
+            late: None,
             gives_up: false,
             counts_as_durable: false,
         }
@@ -400,6 +407,7 @@ impl SyncDevice for SimDisk {
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.check(offset_bytes, buf.len())?;
+        self.hang_in_start(Asked::Read)?;
         self.nth(Access::Read)?;
         match &mut self.fail_read_after {
             Some(0) => (self.fail_read_after, self.unreadable_at) = (None, Some(offset_bytes)),
@@ -420,6 +428,7 @@ impl SyncDevice for SimDisk {
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         self.count_down()?;
         self.check(offset_bytes, bytes.len())?;
+        self.hang_in_start(Asked::Write(offset_bytes, bytes))?;
         self.nth(Access::Write)?;
         self.put(offset_bytes, bytes);
         Ok(())
@@ -449,6 +458,7 @@ impl SyncDevice for SimDisk {
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
+        self.hang_in_start(Asked::Flush)?;
         if let Err(error) = self.count_down().and_then(|()| self.nth(Access::Flush)) {
             self.drop_covered(self.writes);
             return Err(error);

@@ -3,6 +3,7 @@
 mod damage;
 mod meanwhile;
 mod order;
+mod starts;
 mod ticks;
 mod waits;
 
@@ -12,10 +13,9 @@ use std::ops::Range;
 use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest, WaitedFor};
 use lode_history::History;
 use lode_policy::{CounterReport, Counters};
-use lode_store::StoreError;
 use lode_types::Rng;
 
-use crate::machine::{Faults, Machine};
+use crate::machine::Faults;
 use crate::model::{Change, Expected, Model, SECTOR};
 use crate::run::{Crash, Decay, Plan, RunCounts};
 use crate::world::World;
@@ -151,48 +151,14 @@ impl Guest {
             self.tally.starts_cut += 1;
             world.go_down(crash == Crash::Power || is_durable || then_power);
         }
-        self.restart(plan, world, rng, next).map_err(|error| error.to_string())?;
+        let may_lose = crash == Crash::Power || is_durable || then_power;
+        self.restart(plan, world, rng, next, may_lose).map_err(|error| error.to_string())?;
         self.look(plan, world, round).map_err(|error| format!("after {crash:?}: {error}"))?;
         if plan.member_losses > 0 {
             world.resilver_by_chance();
         }
         self.crash(world, Crash::Kill, false);
         Ok(())
-    }
-
-    /// The start that is to succeed. One during which a read fails may be refused, and succeeds when it is tried again.
-    fn restart(
-        &mut self,
-        plan: &Plan,
-        world: &mut World,
-        rng: &mut Rng,
-        machine: Machine,
-    ) -> Result<(), StoreError> {
-        let mut failed = false;
-        if rng.chance(plan.start_read_errors) {
-            plan.fail_read_of_start(&mut world.ssd, rng);
-            let started = world.restart(machine.clone());
-            failed = world.ssd.end_read_errors();
-            self.note_start(failed);
-            if started.is_ok() {
-                return Ok(());
-            }
-            world.go_down(false);
-        }
-        self.note_start(failed);
-        world.restart(machine)
-    }
-
-    /// Whether the power fails while a start takes over what a kill left: then no more need be there than after a power cut,
-    /// and no less.
-    pub(crate) fn power_fails_during_starts(crash: Crash, failed_starts: u64, rng: &mut Rng) -> bool {
-        crash == Crash::Kill && failed_starts > 0 && rng.chance(50)
-    }
-
-    /// Whether a read failed during a start.
-    pub(crate) fn note_start(&mut self, read_failed: bool) {
-        self.start_had_read_error |= read_failed;
-        self.tally.start_read_errors += u64::from(read_failed);
     }
 
     pub(crate) fn begin(&self, plan: &Plan, world: &World, rng: &mut Rng) -> RunBudget {

@@ -21,6 +21,10 @@
 //! * **Hang**: any device answers nothing for a time that is counted in ticks, half a minute at most. What it was asked for is under way until
 //!   then, and is carried out in any order, or the system gives it up: it has happened or not, and is an error. The host may go down meanwhile. Of
 //!   a pair one member hangs, for ever or for a time, or both do.
+//! * **Hang in a start**: a device stops answering at any command of a start, be it an SSD, one of a pair, the backing disk or the redo log. The
+//!   command is carried out later; or the system gives up it and a few more, which have happened or not; or the start gives it up, or never ends, and
+//!   it happens, wholly, in part or not, at any time until the device is opened again: never after a write of a later start. The device is locked
+//!   until then.
 //! * **Rot**: of superblock, directory and table pages, which the cache SSD holds twice, one copy becomes unreadable between
 //!   two runs.
 //! * **Misdirected write**: a write of blocks to the cache SSD is told to have ended well and has gone to other blocks there; where it
@@ -72,12 +76,13 @@ mod run;
 pub mod scenario;
 mod space;
 mod start;
+mod start_hang;
 mod together;
 mod world;
 
 pub use attack::{
     Changing, attack, attack_changing_pairs, attack_damaged, attack_hangs, attack_host, attack_in_full,
-    attack_ordered, attack_pair, attack_pairs, attack_plans, attack_two_devices,
+    attack_ordered, attack_pair, attack_pairs, attack_plans, attack_start_hangs, attack_two_devices,
 };
 pub use direct::DirectHost;
 pub use disk::{Access, SimDisk};
@@ -87,5 +92,6 @@ pub use minimize::PartOfHost;
 pub use model::{Change, Model, SECTOR, Version};
 pub use pair::{OtherPair, SimPair};
 pub use run::{Crash, Decay, Plan, RunCounts, run, run_on_one_ssd};
+pub use start_hang::HangEnd;
 pub use together::run_together;
 pub use world::World;

@@ -6,7 +6,7 @@ use lode_format::{CacheId, PairLabel};
 use std::ops::Range;
 
 use lode_store::pair::{
-    Followers, MEMBERS, Pair, PairArray, PairDevice, PairHealth, erase_label, probe_pair, write_label,
+    Followers, MEMBERS, Pair, PairArray, PairDevice, PairHealth, erase_label, write_label,
 };
 use lode_store::{Store, StoreError, SyncDevice};
 use lode_types::Rng;
@@ -16,6 +16,10 @@ use crate::machine::{Faults, Machine};
 use crate::pair_resilver::{Came, Resilvering, put_label};
 use crate::world::World;
 
+mod start;
+
+pub(crate) use start::{begins_again, open};
+
 /// A pair of SSDs whose first member is elsewhere.
 #[derive(Debug)]
 pub struct SimPair {
@@ -24,6 +28,8 @@ pub struct SimPair {
     /// The configuration names it. Until it does, whatever it has is nothing to a start.
     is_second_named: bool,
     loses_name: bool,
+    /// Members that get what the start writes that goes on.
+    started_on: [bool; MEMBERS],
     /// What the labels say.
     labels: Pair,
     /// What the host remembers of them.
@@ -118,11 +124,6 @@ impl Cache {
     pub(crate) fn pairs(&mut self) -> impl Iterator<Item = (&mut SimDisk, &mut SimPair)> {
         each_of(&mut self.first, self.pair.as_deref_mut(), &mut self.others)
     }
-
-    /// Which members of each pair a start would write to.
-    pub(crate) fn found_written(&mut self) -> Vec<[bool; MEMBERS]> {
-        self.pairs().map(|(first, pair)| pair.found_written(first)).collect()
-    }
 }
 
 /// Which device a command to a member is for.
@@ -165,6 +166,7 @@ impl SimPair {
             second,
             is_second_named: !labels.awaits_other,
             loses_name: false,
+            started_on: [false; MEMBERS],
             labels,
             known_generation,
             health,
@@ -199,40 +201,9 @@ impl SimPair {
         open(std::iter::once((first, self)))
     }
 
-    /// The labels of both members.
-    fn found(&mut self, first: &mut SimDisk) -> [Option<PairLabel>; MEMBERS] {
-        let labels = [probe_pair(first).ok(), probe_pair(&mut self.second).ok()];
-        let awaits_other = labels[0].is_some_and(|label| label.awaits_other);
-        self.is_second_named &= !(std::mem::take(&mut self.loses_name) && awaits_other);
-        if self.is_second_named {
-            return labels;
-        }
-        // As the daemon, which refuses any other SSD of a pair that is named alone.
-        assert!(awaits_other, "nothing is on the second alone");
-        [labels[0], None]
-    }
-
     /// By chance an operator takes the second out of the configuration before the next start, should it not have come by then.
     pub(crate) fn lose_name_by_chance(&mut self, rng: &mut Rng) {
         self.loses_name = self.is_second_named && self.labels.awaits_other && rng.chance(50);
-    }
-
-    /// The pair as a start sees it that found these labels, which say this, and what the host remembers of it.
-    fn device<'a>(
-        &'a mut self,
-        first: &'a mut SimDisk,
-        labels: &[Option<PairLabel>; MEMBERS],
-        said: Pair,
-    ) -> (PairDevice<&'a mut SimDisk>, &'a mut Option<u64>) {
-        // One that was being resilvered says so itself.
-        let is_unfinished = |member: usize| labels[member].is_some_and(|label| !label.in_sync[member]);
-        self.resilvers |= (0..MEMBERS).any(is_unfinished);
-        let is_used = |member: usize| labels[member].is_some() && said.writes_to(member);
-        let mut devices = [Some(first), Some(&mut self.second)];
-        for member in (0..MEMBERS).filter(|&member| !is_used(member)) {
-            devices[member] = None;
-        }
-        (PairDevice::new(said, devices), &mut self.known_generation)
     }
 
     /// A start has succeeded, and left the pair like this. Volumes join afterwards.
@@ -256,7 +227,15 @@ impl SimPair {
                 self.resilvering.resume(member, self.version);
                 self.resumed += 1;
             }
-            Some(member) if is_wanted => self.resilvering.begin(member),
+            Some(member) if is_wanted => {
+                // Before that nobody could open it.
+                if member == 0 {
+                    first.end_late()
+                } else {
+                    self.second.end_late()
+                }
+                self.resilvering.begin(member);
+            }
             _ => {}
         }
     }
@@ -467,21 +446,6 @@ impl SimPair {
         }
     }
 
-    /// Which members a start would find to have everything.
-    pub fn found_in_sync(&mut self, first: &mut SimDisk) -> [bool; MEMBERS] {
-        let labels = self.found(first);
-        let found = Pair::of(labels, self.known_generation).map_or([false; MEMBERS], |said| said.in_sync);
-        [0, 1].map(|member| found[member] && labels[member].is_some())
-    }
-
-    /// Which members a start would write to.
-    pub(crate) fn found_written(&mut self, first: &mut SimDisk) -> [bool; MEMBERS] {
-        let labels = self.found(first);
-        let said = Pair::of(labels, self.known_generation);
-        [0, 1]
-            .map(|member| said.as_ref().is_ok_and(|said| said.writes_to(member)) && labels[member].is_some())
-    }
-
     /// The next start finds a new device in place of a member.
     pub fn replace(&mut self, first: &mut SimDisk, member: usize) {
         let disk = if member == 0 { first } else { &mut self.second };
@@ -496,7 +460,7 @@ impl SimPair {
     /// Keeps a member as it is, while nobody serves the pair.
     pub(crate) fn keep(&mut self, first: &SimDisk, member: usize) {
         let disk = if member == 0 { first } else { &self.second };
-        self.older = Some((member, Box::new(disk.clone())));
+        self.older = Some((member, Box::new(disk.medium())));
     }
 
     /// The next start finds a member as it was once.
@@ -543,27 +507,4 @@ impl SimPair {
     pub fn resilver_after_start(&mut self) {
         self.resilvers = true;
     }
-}
-
-/// The pairs of a cache as a start sees them, with what labels and the host's memory say.
-///
-/// # Errors
-/// What a start is refused for.
-pub(crate) fn open<'a>(
-    pairs: impl Iterator<Item = (&'a mut SimDisk, &'a mut SimPair)>,
-) -> Result<PairArray<&'a mut SimDisk>, StoreError> {
-    let mut pairs: Vec<_> = pairs.collect();
-    let labels: Vec<_> = pairs.iter_mut().map(|(first, pair)| pair.found(first)).collect();
-    let known: Vec<_> = pairs.iter().map(|(_, pair)| pair.known_generation).collect();
-    let said = Pair::all_of(&labels, &known)?;
-    let found = labels.iter().zip(said);
-    let devices = pairs.into_iter().zip(found);
-    let devices = devices.map(|((first, pair), (labels, said))| pair.device(first, labels, said));
-    let (devices, mut known): (Vec<_>, Vec<_>) = devices.unzip();
-    let mut array = PairArray::new(devices)?;
-    array.begin(&labels, |number, generation| {
-        *known[number] = Some(generation);
-        Ok::<_, StoreError>(())
-    })?;
-    Ok(array)
 }

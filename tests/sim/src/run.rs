@@ -90,6 +90,9 @@ pub struct Plan {
     pub start_read_errors: u64,
     /// Such a read fails so many times at most, and then succeeds; 0: for as long as the start lasts.
     pub start_read_tries: u64,
+    /// In how many of a hundred starts a device stops answering somewhere on the way: for a time, until the system or the start gives a command
+    /// up, or for good. Of a pair that costs nothing; another start fails, or is ended, and is tried again.
+    pub start_hangs: u64,
     /// What a start asks of the SSD at once is carried out in any order, and where it is cut short, each of it has happened or not.
     pub starts_at_once: bool,
     /// With other volumes: their backing disks are one device, whose flushes cover and fail all.
@@ -147,6 +150,8 @@ pub struct RunCounts {
     pub failed_starts: u64,
     /// Starts that a power cut or a kill ended, or met right after.
     pub starts_cut: u64,
+    /// Starts in which a device stopped answering.
+    pub start_hangs: u64,
     /// Starts during which a read failed.
     pub start_read_errors: u64,
     /// Blocks that could not be read after a start during which a read failed.
@@ -228,6 +233,7 @@ impl std::ops::AddAssign for RunCounts {
         self.failed_writes += other.failed_writes;
         self.failed_starts += other.failed_starts;
         self.starts_cut += other.starts_cut;
+        self.start_hangs += other.start_hangs;
         self.start_read_errors += other.start_read_errors;
         self.unreadable += other.unreadable;
         self.in_order += other.in_order;

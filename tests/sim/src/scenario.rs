@@ -214,6 +214,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         failed_starts: 0,
         start_read_errors: 0,
         start_read_tries: 0,
+        start_hangs: 0,
         starts_at_once: false,
         shares_backing: false,
         drains: 0,

@@ -12,7 +12,7 @@ use crate::durable::{Known, Lost};
 use crate::guest::{Guest, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::membership::Doing;
-use crate::pair::{Cache, open};
+use crate::pair::{Cache, begins_again, open};
 use crate::pair_directory::PairDirectory;
 use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::space::HostSpace;
@@ -141,7 +141,8 @@ impl Host<'_> {
             self.volumes[0].guest.tally.starts_cut += 1;
             self.go_down(if is_durable || then_power { Crash::Power } else { crash });
         }
-        self.restart(first, round + 1).map_err(|error| error.to_string())?;
+        let may_lose = crash == Crash::Power || is_durable || then_power;
+        self.restart(first, round + 1, may_lose).map_err(|error| error.to_string())?;
         self.end_flushes();
         for at in 0..self.volumes.len() {
             self.rest();
@@ -235,7 +236,13 @@ impl Host<'_> {
     }
 
     /// The start that is to succeed. One during which a read fails may be refused, and succeeds when it is tried again.
-    fn restart(&mut self, first: &Plan, round: u32) -> Result<(), StoreError> {
+    fn restart(&mut self, first: &Plan, round: u32, may_lose: bool) -> Result<(), StoreError> {
+        let hangs = first.start_hangs > 0 && self.rng.chance(first.start_hangs);
+        if hangs && self.start_that_hangs(round, may_lose)? {
+            return Ok(());
+        }
+        // Somebody sees to devices that did not answer.
+        (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.devices_come_back()));
         let fails = self.rng.chance(first.start_read_errors);
         let mut failed = false;
         if fails {
@@ -252,6 +259,20 @@ impl Host<'_> {
         }
         self.volumes.iter_mut().for_each(|volume| volume.guest.note_start(failed));
         self.start(round)
+    }
+
+    /// A start in which a device stops answering, of one of the volumes or of all. Whether they are served from then on.
+    fn start_that_hangs(&mut self, round: u32, may_lose: bool) -> Result<bool, StoreError> {
+        let at = self.rng.below(self.volumes.len() as u64) as usize;
+        let must_start = self.with(at, |_, volume, rng| volume.world.hang_in_start(rng));
+        let started = self.start(round);
+        let served =
+            self.with(at, |_, volume, _| volume.guest.hung_in_start(&mut volume.world, started, must_start))?;
+        if !served {
+            let power_fails = may_lose && self.rng.chance(50);
+            self.go_down(if power_fails { Crash::Power } else { Crash::Kill });
+        }
+        Ok(served)
     }
 
     /// All go down at once.
@@ -324,10 +345,8 @@ impl Host<'_> {
         for at in 0..self.volumes.len() {
             self.with(at, |_, volume, _| volume.world.apply_redo())?;
         }
-        let before = self.cache.found_written();
         let mut started = self.start_once(round);
-        // A member that failed was dropped, and what is there is looked for again.
-        if started.is_err() && self.cache.found_written() != before {
+        if started.is_err() && begins_again(self.cache.pairs()) {
             started = self.start_once(round);
         }
         started?;

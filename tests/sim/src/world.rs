@@ -5,6 +5,7 @@ mod hangs;
 mod ordered;
 mod pairs;
 mod space;
+mod start_hangs;
 mod starts;
 
 pub(crate) use pairs::FoundPairs;
@@ -480,6 +481,7 @@ impl World {
         self.held.clear();
         self.hung.clear();
         self.end_hangs();
+        self.process_ends(power_cut);
         self.events.clear();
         if let Some(mut space) = self.space.take() {
             let World { ssd, pair, other_pairs, rng, .. } = self;

@@ -4,7 +4,7 @@
 use lode_engine::GuestError;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, first_seeds, flush, machine, pattern, read, write};
-use lode_sim::{Machine, Rng, SimDisk, World};
+use lode_sim::{HangEnd, Machine, Rng, SimDisk, World};
 use lode_store::{Store, StoreError, StoreView, SyncDevice, VolumeCheck};
 
 const SSD_BYTES: u64 = 5 << 20;
@@ -177,6 +177,32 @@ fn g6_mending_is_cut_short_anywhere() {
             }
         }
     }
+}
+
+/// As a start it waits for a device that hangs, until the system gives up what that was asked for, or somebody ends it.
+#[test]
+fn g6_mending_an_ssd_that_hangs_loses_nothing() {
+    let mut failed = 0;
+    for end in [HangEnd::GivenUp { more: 0 }, HangEnd::GivenUp { more: 2 }, HangEnd::Late] {
+        for (after, power_cut) in (0..).flat_map(|after| [(after, false), (after, true)]) {
+            let mut world = used(power_cut);
+            let damaged = damage(&mut world, after);
+            let found = check(&mut world.ssd);
+            world.ssd.hang_at_command(after, end, after);
+            failed += u32::from(mend(&mut world.ssd, &found).is_err());
+            let has_hung = world.end_start_hang();
+            world.go_down(power_cut);
+            world.restart(volume()).unwrap();
+            check_guest(&mut world, &damaged);
+            world.go_down(true);
+            world.restart(volume()).unwrap();
+            check_guest(&mut world, &damaged);
+            if !has_hung {
+                break;
+            }
+        }
+    }
+    assert!(failed > 40, "{failed}");
 }
 
 #[test]

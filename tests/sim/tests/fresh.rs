@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lode_sim::{
     Changing, Crash, RunCounts, attack, attack_changing_pairs, attack_damaged, attack_hangs, attack_in_full,
-    attack_ordered, attack_pair, attack_pairs, attack_two_devices,
+    attack_ordered, attack_pair, attack_pairs, attack_start_hangs, attack_two_devices,
 };
 
 fn number(variable: &str) -> Option<u64> {
@@ -108,6 +108,11 @@ fn fresh_caches_on_several_pairs_of_ssds() {
 #[test]
 fn fresh_devices_that_hang() {
     with_fresh_seeds("devices that hang", |seed| attack_hangs(seed, Crash::Any));
+}
+
+#[test]
+fn fresh_devices_that_hang_in_starts() {
+    with_fresh_seeds("devices that hang in starts", |seed| attack_start_hangs(seed, Crash::Any));
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Guarantees 2, 5, 7 and 10 of `docs/design.md` on a pair of SSDs: what was promised of one SSD holds when either of the two fails,
 //! hangs, is lost or is damaged, and no guest sees an error.
 
-use lode_format::{DeviceLayout, PairLabel};
+use lode_format::{DeviceLayout, Directory, PAGE_BYTES, PairLabel};
 use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, damage, first_seeds, flush, machine, paired, paired_later, pattern, plan, read,
     run_each, seeds, write,
 };
 use lode_sim::{Access, Crash, Faults, Machine, Plan, RunCounts, SimDisk, World, run};
-use lode_store::SyncDevice;
+use lode_store::{StoreErrorKind, SyncDevice};
 
 fn lru() -> Machine {
     paired(machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 60)))
@@ -456,5 +456,46 @@ fn g7_the_last_ssd_of_a_pair_fails_as_one_ssd_does() {
             let plan = Plan { faults, crash: Crash::Any, ..plan(vec![paired(machine)], seed) };
             run(&plan).unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
         }
+    }
+}
+
+/// A newer program had begun to write what it alone understands, on one SSD before the other. A start reads the other one first, and would make the
+/// two the same.
+#[test]
+fn g6_a_page_of_another_version_on_either_ssd_is_refused() {
+    const VERSION_AT: usize = 12;
+    const CHECKSUM_AT: std::ops::Range<usize> = 8..12;
+    let last_page = DeviceLayout::directory(1) + (Directory::COPY_BYTES - PAGE_BYTES) as u64;
+    let pages =
+        [DeviceLayout::superblock(0), DeviceLayout::superblock(1), DeviceLayout::directory(0), last_page];
+    for (at, member) in pages.into_iter().flat_map(|at| [(at, 0), (at, 1)]) {
+        let machine = lru();
+        let mut world = World::new(machine.clone(), 1).unwrap();
+        write(&mut world, 0, BLOCK, 1).unwrap();
+        flush(&mut world).unwrap();
+        world.settle();
+        world.go_down(true);
+        let mut page = [0; PAGE_BYTES];
+        let at = PairLabel::DATA_START_BYTES + at;
+        let disk = if member == 0 { &mut world.ssd } else { &mut world.pair.as_mut().unwrap().second };
+        disk.peek(at, &mut page);
+        let before = page;
+        page[VERSION_AT] += 1;
+        page[CHECKSUM_AT].fill(0);
+        let checksum = crc32c::crc32c(&page);
+        page[CHECKSUM_AT].copy_from_slice(&checksum.to_le_bytes());
+        disk.put(at, &page);
+        let pair = world.pair.as_mut().unwrap();
+        let refused = pair.open(&mut world.ssd).unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::OtherVersion, "{at}, {member}: {refused}");
+        let said = refused.to_string();
+        assert!(said.contains("one SSD of the pair") && said.contains("use the lode that made it"), "{said}");
+        let disk = if member == 0 { &mut world.ssd } else { &mut world.pair.as_mut().unwrap().second };
+        let mut after = [0; PAGE_BYTES];
+        disk.peek(at, &mut after);
+        assert!(after == page, "{at}, {member}: it is as it was");
+        disk.put(at, &before);
+        world.restart(machine).unwrap();
+        assert_eq!(read(&mut world, 0, BLOCK), Ok(pattern(1, BLOCK as usize)));
     }
 }

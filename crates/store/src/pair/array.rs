@@ -13,6 +13,7 @@ use super::stripes::Stripes;
 use crate::device::SyncDevice;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::store::Store;
+use crate::view::refuse_other_directory;
 
 /// The pairs of a cache as one device. As with a single pair, whoever began something begins again when a member was dropped.
 #[derive(Debug)]
@@ -117,7 +118,9 @@ impl<D: SyncDevice> PairArray<D> {
         labels: &[[Option<PairLabel>; MEMBERS]],
         mut remember: impl FnMut(usize, u64) -> Result<(), E>,
     ) -> Result<(), E> {
-        let (epoch, pairs) = (Store::probe(self)?.epoch, self.pairs.len());
+        let (superblock, pairs) = (Store::probe(self)?, self.pairs.len());
+        let epoch = superblock.epoch;
+        refuse_other_directory(self, superblock.cache)?;
         for (number, (pair, labels)) in self.pairs.iter_mut().zip(labels).enumerate() {
             let of_pair = |error: StoreError| match pairs {
                 1 => error,

@@ -161,6 +161,9 @@ impl<D: SyncDevice> PairDevice<D> {
     }
 
     fn drop_member(&mut self, member: usize) -> Result<(), MediaError> {
+        if planted("dropped-in-a-start-without-a-label") {
+            return Err(MediaError::Gone);
+        }
         self.record(self.pair.without(member, self.epoch))
             .map_or(Err(MediaError::Io), |()| Err(MediaError::Gone))
     }

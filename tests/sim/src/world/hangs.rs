@@ -32,7 +32,7 @@ impl World {
     }
 
     /// All devices that have something.
-    fn own_devices(&mut self) -> Vec<&mut SimDisk> {
+    pub(super) fn own_devices(&mut self) -> Vec<&mut SimDisk> {
         let World { ssd, pair, other_pairs, read_ssd, backing, redo, .. } = self;
         let mut devices = vec![read_ssd, backing, redo];
         match pair {

@@ -11,7 +11,7 @@ use lode_store::{Attached, Store, StoreError, StoreView};
 
 use super::World;
 use crate::disk::SimDisk;
-use crate::pair::{SimPair, To, each_of, open};
+use crate::pair::{SimPair, To, begins_again, each_of, open};
 use crate::pair_side::PairSide;
 use crate::space::HostSpace;
 
@@ -393,17 +393,10 @@ impl World {
         }
     }
 
-    /// Which members of each pair a start would write to.
-    fn found_written(&mut self) -> Vec<[bool; MEMBERS]> {
-        self.each_pair().map(|(first, pair)| pair.found_written(first)).collect()
-    }
-
     /// The volume on the pairs, recovered.
     pub(super) fn attach_pairs(&mut self) -> Result<Attached, StoreError> {
-        let before = self.found_written();
         let mut attached = self.attach_on_pairs();
-        // A member that failed was dropped, and what is there is looked for again.
-        if attached.is_err() && self.found_written() != before {
+        if attached.is_err() && begins_again(self.each_pair()) {
             attached = self.attach_on_pairs();
         }
         attached
