@@ -186,10 +186,10 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the pages of the place tables that may have been written since the last start once more to where they are, for the same
-    /// reason: with the older copy of a page written over, here or by a checkpoint, a power cut could take both. The older copies are
-    /// written along, because they lie between. What was written before the last start was durable when that was over; a pair's
-    /// SSDs may differ in it all the same, because one of them was read.
+    /// Writes the pages of the place tables that no flush is known to cover once more to where they are, for the same reason: with the
+    /// older copy of a page written over, here or by a checkpoint, a power cut could take both. The older copies are written along,
+    /// because they lie between. What was written before the last start, or before the latest checkpoint that the journal calls durable,
+    /// is covered; a pair's SSDs may differ in it all the same, because one of them was read.
     fn write_tables_again(
         &self,
         device: &mut dyn SyncDevice,
@@ -389,7 +389,8 @@ impl Store {
     }
 
     /// Writes pages to their older copies, with this stamp or the one that they have. Newer copies are written along as they are, because
-    /// they lie between: page by page it would take many times as long.
+    /// they lie between: page by page it would take many times as long. A sector that gets the bytes that it has is the same whether or
+    /// not the write comes to its end.
     fn write_pages(
         &self,
         device: &mut dyn SyncDevice,

@@ -190,7 +190,7 @@ impl FoundPlaces {
         before.copied().unwrap_or_else(|| self.entry(place))
     }
 
-    /// The pages of an extent of which a copy may have been written since the last start, those between them included; by their numbers in it.
+    /// The pages of an extent of which a copy may have been written and no flush is known to cover it, those between them included; by their numbers in it.
     pub(crate) fn recent_pages(&self, ordinal: usize, within: Range<u32>) -> Range<u32> {
         let pages = &self.pages[ordinal * self.pages_per_extent as usize..];
         let mut recent = within.filter(|&page| pages[page as usize].is_recent);

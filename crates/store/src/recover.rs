@@ -310,7 +310,8 @@ fn read_journal(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Res
     let mut read = ReadJournal {
         pages: Vec::new(),
         durable: most(|page| page.durable_version),
-        durable_tables: most(|page| page.durable_tables),
+        // No checkpoint says more than the commit that it ended with.
+        durable_tables: most(|page| page.durable_tables).min(most(|page| page.durable_version)),
     };
     loop {
         match pages.remove(&number) {

@@ -388,9 +388,11 @@ impl World {
         !self.pending.is_empty() || !self.held.is_empty()
     }
 
-    /// Whether no device has anything to do, and no answer is left to be taken.
-    pub(crate) fn stands_still(&self) -> bool {
-        self.due.is_empty() && self.hung.is_empty() && self.held.is_empty() && self.events.is_empty()
+    /// Whether no device has anything to do, no pair is waited for, as by a directory that waits for what a resilver copies, and no answer is
+    /// left to be taken.
+    pub(crate) fn stands_still(&mut self) -> bool {
+        let is_empty = self.due.is_empty() && self.hung.is_empty() && self.held.is_empty();
+        is_empty && self.events.is_empty() && !self.waits_for_pairs()
     }
 
     /// Lets the engine do what it does now and then.

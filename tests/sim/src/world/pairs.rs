@@ -230,7 +230,7 @@ impl World {
         !self.due.is_empty() || versions(self) != before || !self.waits_for_pairs()
     }
 
-    fn waits_for_pairs(&mut self) -> bool {
+    pub(super) fn waits_for_pairs(&mut self) -> bool {
         self.pairs().any(SimPair::is_recording)
             || self.each_side().any(|(_, pair, side)| side.waits_for(pair))
             || self.space.as_ref().is_some_and(HostSpace::waits_for_copy)
