@@ -368,14 +368,13 @@ impl<'c> FoundSsd<'c> {
 
 /// Opens the cache SSD that a configuration names, or the pairs of them.
 fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), ServerError> {
+    let known = |cache: &str, number| StateFile::of(config).pair_generation(cache, number);
     if !ssd.pairs.is_empty() {
-        let known = |cache: &str, number| StateFile::of(config).pair_generation(cache, number);
         return on_pairs(find_pairs(&ssd.pairs, ssd.timeout, known)?, ssd);
     }
     let file = open_patiently(&ssd.path, &OpenOptions::default()).map_err(|fault| {
         ServerError::because(ServerErrorKind::Media, "Cannot open the cache SSD (`ssd.path`)", fault)
     })?;
-    let known = |cache: &str, number| StateFile::of(config).pair_generation(cache, number);
     if let Some(pair) = find_awaiting(&file, ssd, known)? {
         return on_pairs(vec![pair], ssd);
     }

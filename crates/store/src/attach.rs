@@ -367,7 +367,7 @@ impl Store {
         let copies = if stale.is_empty() { 0 } else { 2 - u8::from(planted("copy-stale-after-start")) };
         for _copy in 0..copies {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
-            // before the other is touched.
+            // before the other is changed.
             flush(device)?;
             self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(version)))?;
         }

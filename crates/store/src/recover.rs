@@ -195,9 +195,8 @@ fn read_tables(
     let nothing = FoundPage { sequence: 0, stamp: 0, is_settled: false, is_recent: true };
     (0..source.extents.len()).for_each(|ordinal| tables.insert_extent(ordinal, nothing));
     let mut latest = 0;
-    // A start that was cut short may have written any page since.
-    let is_run_known = source.run_version > 0;
-    let old_below = if is_run_known { source.run_version.max(durable_tables) } else { 0 };
+    // Where the run is not known, a start that was cut short may have written any page since.
+    let durable_tables = if source.run_version == 0 { 0 } else { source.run_version.max(durable_tables) };
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
     read_runs(device, &source.layout, source.extents, runs, |_, read| {
         for ReadRun { run: TableRun { ordinal, pages }, bytes, .. } in read {
@@ -206,7 +205,7 @@ fn read_tables(
                 let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
                 let (one, other) = pair.split_at(PAGE_BYTES);
                 let copies = (open(one), open(other));
-                latest = take_page(&mut tables, source, (ordinal, page, old_below), copies)?.max(latest);
+                latest = take_page(&mut tables, source, (ordinal, page, durable_tables), copies)?.max(latest);
             }
         }
         Ok(())
@@ -215,11 +214,11 @@ fn read_tables(
 }
 
 /// Takes what a page of an extent says from the newer one of its readable copies. Gives the latest version that it speaks of. A flush
-/// covers what was written with a stamp below `old_below`.
+/// covers what was written with a stamp below `durable_tables`.
 fn take_page(
     tables: &mut FoundPlaces,
     source: &RecoverySource<'_>,
-    (ordinal, page, old_below): (usize, u32, u64),
+    (ordinal, page, durable_tables): (usize, u32, u64),
     copies: (Option<TableView<'_>>, Option<TableView<'_>>),
 ) -> Result<u64, StoreError> {
     let newest = match copies {
@@ -252,8 +251,8 @@ fn take_page(
     let TableView { sequence, stamp, .. } = newest;
     // A copy that cannot be read may be the newer one.
     let is_old =
-        matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < old_below);
-    let is_recent = !(is_old || planted("table-of-last-run-taken-for-older")) || old_below == 0;
+        matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < durable_tables);
+    let is_recent = !(is_old || planted("table-of-last-run-taken-for-older"));
     *tables.page_mut(number) = FoundPage { sequence, stamp, is_settled, is_recent };
     Ok(latest)
 }

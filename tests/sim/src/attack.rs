@@ -338,16 +338,7 @@ pub fn attack_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
     let other_pairs = if rng.chance(30) { 1 } else { 0 };
     let member_changes = if is_pair && rng.chance(40) { 1 + rng.below(3) } else { 0 };
     for plan in &mut plans {
-        let (group_blocks, group_ticks) = (8 + rng.below(120) as u32, rng.below(3) as u32);
-        for machine in &mut plan.machines {
-            if is_ordered {
-                *machine = ordered(machine.clone(), group_blocks, group_ticks);
-            }
-            machine.config.ssd_is_pair = is_pair;
-            if is_pair && other_pairs > 0 {
-                spread_shared(machine, other_pairs);
-            }
-        }
+        set_devices(plan, &mut rng, is_ordered, is_pair.then_some(other_pairs));
         (plan.faults, plan.flips, plan.rot, plan.start_read_errors) = (Faults::default(), 0, 0, 0);
         (plan.hangs, plan.hangs_give_up) = (1 + rng.below(2), hangs_give_up);
         plan.starts_at_once = true;
@@ -371,22 +362,27 @@ pub fn attack_start_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, Str
     let member_changes = if is_pair && rng.chance(30) { 1 + rng.below(3) } else { 0 };
     let hangs = if rng.chance(30) { 1 } else { 0 };
     for plan in &mut plans {
-        let (group_blocks, group_ticks) = (8 + rng.below(120) as u32, rng.below(3) as u32);
-        for machine in &mut plan.machines {
-            if is_ordered {
-                *machine = ordered(machine.clone(), group_blocks, group_ticks);
-            }
-            machine.config.ssd_is_pair = is_pair;
-            if is_pair && other_pairs > 0 {
-                spread_shared(machine, other_pairs);
-            }
-        }
+        set_devices(plan, &mut rng, is_ordered, is_pair.then_some(other_pairs));
         (plan.faults, plan.flips, plan.rot, plan.start_read_errors) = (Faults::default(), 0, 0, 0);
         (plan.start_hangs, plan.starts_at_once, plan.rounds) = (80, true, 6);
         (plan.hangs, plan.member_losses, plan.member_changes) = (hangs, member_losses, member_changes);
         plan.clock_jumps = 0;
     }
     attack_host(&plans)
+}
+
+/// Has the volumes of a host be on a pair of SSDs with so many others, if it is on any, and their disks be written in order, if they are to.
+fn set_devices(plan: &mut Plan, rng: &mut Rng, are_ordered: bool, other_pairs: Option<u64>) {
+    let (group_blocks, group_ticks) = (8 + rng.below(120) as u32, rng.below(3) as u32);
+    for machine in &mut plan.machines {
+        if are_ordered {
+            *machine = ordered(machine.clone(), group_blocks, group_ticks);
+        }
+        machine.config.ssd_is_pair = other_pairs.is_some();
+        if let Some(other_pairs) = other_pairs.filter(|&others| others > 0) {
+            spread_shared(machine, other_pairs);
+        }
+    }
 }
 
 /// Has a volume that shares its SSDs be on several pairs, with not more space than on one, so that volumes wait for each other's.

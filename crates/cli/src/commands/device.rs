@@ -37,8 +37,8 @@ struct List {
 /// Resilver an SSD as the one that the pair lacks.
 ///
 /// It may be the one that was dropped, or another one, or the second one of a pair that was formatted with `--mirror later`: then the
-/// configuration file names it from now on. A daemon that serves the pair
-/// begins at once, and `lode device list` shows how far it is; otherwise the next start does. Guests are served meanwhile.
+/// configuration file names it from now on. A daemon that serves the pair begins at once, and `lode device list` shows how far it is;
+/// otherwise the next start does. Guests are served meanwhile.
 #[derive(Args)]
 #[command(after_help = "Example: lode device add /etc/lodestore/host1.toml /dev/nvme2n1")]
 struct Add {

@@ -271,12 +271,11 @@ fn left_out(founds: [Found<'_>; MEMBERS], pair: &Pair) -> Result<[Option<String>
                 "the first {} of it are resilvered, and the rest follows while guests are served",
                 Size(pair.resilvered_bytes)
             )),
-            FoundAtPath::Label(_) => Some(match () {
-                () if is_needed => "it is as it was in an earlier run, or another one was put in its place, and lacks what was written since",
-                () if pair.awaits_other => "it has come, and has nothing yet",
-                () => "it lacks what was written since it was dropped",
-            }
-            .to_owned()),
+            FoundAtPath::Label(_) if is_needed => Some(
+                "it is as it was in an earlier run, or another one was put in its place, and lacks what was written since".to_owned(),
+            ),
+            FoundAtPath::Label(_) if pair.awaits_other => Some("it has come, and has nothing yet".to_owned()),
+            FoundAtPath::Label(_) => Some("it lacks what was written since it was dropped".to_owned()),
             FoundAtPath::Missing(why) => Some(why.clone()),
             // What is at the path of a member that is not used is nobody's business here.
             FoundAtPath::Refused(why) | FoundAtPath::Other(why) if !is_needed => Some(why.clone()),

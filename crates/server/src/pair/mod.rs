@@ -1,6 +1,5 @@
 //! Pairs of SSDs as the daemon has them: two files with all that is dirty on both. [`found`] finds out what paths are together, [`awaiting`] what one
-//! is alone, [`device`]
-//! is the cache as starts see it, [`served`] what all volumes of all shards know of it while they are served, [`volume`] one volume's
+//! is alone, [`device`] is the cache as starts see it, [`served`] what all volumes of all shards know of it while they are served, [`volume`] one volume's
 //! commands to it, [`volumes`] those to all pairs of its cache, and [`manage`] what an operator does with members, of the pair that
 //! [`which`] finds. None of them must know what volumes put there.
 
