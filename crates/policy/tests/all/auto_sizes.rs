@@ -99,7 +99,7 @@ fn what_it_says_of_other_shares_equals_the_oracles() {
             }
             prop_assert!(ssd.curve.is_sorted_by(|a, b| a.size_blocks < b.size_blocks && a.hits < b.hits));
             let last = ssd.curve.last().map_or(0, |point| point.size_blocks);
-            prop_assert_eq!(u64::from(ssd.blocks), last.max(old_ssd.blocks.into()));
+            prop_assert_eq!(u64::from(ssd.blocks), last);
             prop_assert_eq!(costs(&off), None);
             let said = costs(&on).map(|SizeCosts { half, own, twice }| [half, own, twice]);
             prop_assert_eq!(said.is_some(), plain.costs().is_some());

@@ -204,8 +204,8 @@ fn hits_at(curve: &[CurvePoint], blocks: u64) -> f64 {
     after.checked_sub(1).map_or(0.0, |at| curve[at].hits as f64)
 }
 
-/// A demand whose curve goes through these corners, blocks and hits, and ends where it did. Between two of them it rises as it did before, or
-/// evenly where it did not.
+/// A demand whose curve goes through these corners, blocks and hits, with no more hits than it had. It ends where it does not rise any
+/// more: more space would be of no use. Between two corners it rises as it did before, or evenly where it did not.
 fn through(demand: LevelDemand, corners: [(u64, f64); SIZES]) -> LevelDemand {
     let old = demand.curve;
     let most = old.last().map_or(0.0, |point| point.hits as f64);
@@ -221,6 +221,7 @@ fn through(demand: LevelDemand, corners: [(u64, f64); SIZES]) -> LevelDemand {
             true => (hits_at(&old, size) - old_from) / (old_to - old_from),
             false => (size - from) as f64 / (to - from) as f64,
         };
+        let hits_of = |size| if size == to { to_hits } else { from_hits + (to_hits - from_hits) * part(size) };
         let mut sizes: Vec<u64> = match old_to > old_from {
             true => {
                 old.iter().map(|point| point.size_blocks).filter(|size| (from..to).contains(size)).collect()
@@ -229,13 +230,38 @@ fn through(demand: LevelDemand, corners: [(u64, f64); SIZES]) -> LevelDemand {
         };
         sizes.push(to);
         for size_blocks in sizes {
-            let hits = (from_hits + (to_hits - from_hits) * part(size_blocks)) as u64;
+            let hits = hits_of(size_blocks) as u64;
             if hits > curve.last().map_or(0, |point| point.hits) {
                 curve.push(CurvePoint { size_blocks, hits });
             }
         }
         (from, from_hits) = (to, to_hits);
     }
-    let last = curve.last().map_or(0, |point| point.size_blocks) as u32;
-    LevelDemand { blocks: demand.blocks.max(last), curve, ..demand }
+    let blocks = curve.last().map_or(0, |point| point.size_blocks) as u32;
+    LevelDemand { blocks, curve, ..demand }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn demand(points: &[(u64, u64)]) -> LevelDemand {
+        let curve = points.iter().map(|&(size_blocks, hits)| CurvePoint { size_blocks, hits });
+        LevelDemand {
+            blocks: points.last().map_or(0, |point| point.0) as u32,
+            curve: curve.collect(),
+            ..LevelDemand::default()
+        }
+    }
+
+    #[test]
+    fn space_that_brings_no_more_hits_is_not_asked_for() {
+        let by_distances = demand(&[(4, 10), (12, 20)]);
+        // All hits with 10 blocks, which distances say of 12.
+        let measured = through(by_distances.clone(), [(5, 10.0), (10, 25.0), (20, 25.0)]);
+        assert_eq!((measured.blocks, measured.curve.last().map(|point| point.hits)), (10, Some(20)));
+        // As many as with 12 blocks, with twice as many.
+        let measured = through(by_distances, [(5, 10.0), (10, 10.5), (20, 18.7)]);
+        assert_eq!(measured, demand(&[(4, 10), (12, 18)]));
+    }
 }
