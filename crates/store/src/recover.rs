@@ -425,14 +425,16 @@ impl Replay<'_> {
             RecordKind::Free => EntryState::Free,
         };
         let entry = TableEntry { state, block: record.block, version: record.version, crc: record.crc };
-        let known = record.version <= tables.stamp(place);
         let is_certain = record.version <= self.durable.max(self.kept);
+        // A page knows of the records up to its stamp, but for dirty copies that may never have been durable: a start that was cut short
+        // freed them because their bytes were not there, or because memory, which is gone by now, had a later record. The bytes tell.
+        let is_known_by_page =
+            state != EntryState::Dirty || is_certain || planted("tentative-copy-known-by-its-page");
+        let known = is_known_by_page && record.version <= tables.stamp(place);
         let is_there = state == EntryState::Free || known || is_certain || self.is_there(place, &entry);
         // A clean copy was put down when the backing disk durably held its bytes, so that what is older does not count,
         // whatever became of the copy: a block that was written back and stayed may have left its place since. A dirty
-        // copy that is not known to be durable never was, unless its bytes are there. A start that was cut short may
-        // have found that they are not: then the table knows of the record and does not speak of it, and what is older
-        // and dirty stays.
+        // copy that is not known to be durable never was, unless its bytes are there.
         let counts = state != EntryState::Dirty || record.version <= self.durable || (!known && is_there);
         if !counts {
             note_latest(&mut self.missing, record.block, record.version);

@@ -221,7 +221,8 @@ fn through(demand: LevelDemand, corners: [(u64, f64); SIZES]) -> LevelDemand {
             true => (hits_at(&old, size) - old_from) / (old_to - old_from),
             false => (size - from) as f64 / (to - from) as f64,
         };
-        let hits_of = |size| if size == to { to_hits } else { from_hits + (to_hits - from_hits) * part(size) };
+        let hits_of =
+            |size| if size == to { to_hits } else { from_hits + (to_hits - from_hits) * part(size) };
         let mut sizes: Vec<u64> = match old_to > old_from {
             true => {
                 old.iter().map(|point| point.size_blocks).filter(|size| (from..to).contains(size)).collect()
