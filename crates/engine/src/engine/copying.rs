@@ -1,7 +1,7 @@
 //! Gives copies in the background their turn, and a place where there is one. Whose turn it is, their own part decides. It must not
 //! know why anything is copied.
 
-use lode_types::Level;
+use lode_types::{Level, planted};
 
 use super::Engine;
 use super::carry::AtHand;
@@ -40,6 +40,14 @@ impl Engine {
             };
             self.advance(block, Input::Proceed, AtHand::Nothing);
         }
+    }
+
+    /// Whether guests wait for room, copies that wait for a place hold frames, and no device is at anything that could free either.
+    pub(super) fn copies_hold_guests_up(&self) -> bool {
+        self.io.is_idle()
+            && self.copies.wants_places()
+            && self.is_blocked()
+            && !planted("copies-hold-guests-up")
     }
 
     pub(super) fn give_up_copies(&mut self, to: Level) {

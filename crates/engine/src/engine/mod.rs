@@ -387,6 +387,15 @@ impl Engine {
 
     /// Moves on everything that can move.
     fn run(&mut self) {
+        self.run_on();
+        while self.copies_hold_guests_up() {
+            [Level::Ssd, Level::ReadSsd].into_iter().for_each(|level| self.give_up_copies(level));
+            self.run_on();
+        }
+    }
+
+    /// As far as it can go while nothing is given up.
+    fn run_on(&mut self) {
         loop {
             while let Some(block) = self.flights.next_runnable() {
                 // It may have been queued twice: when its last operation ended, and for a new one.
