@@ -96,7 +96,7 @@ impl PlainBenefitDensity {
             savings: vec![],
             price_us: given.write_price_us,
             allowed: 0.0,
-            left: 4.0,
+            left: 2.0,
             rng: Rng::new(0),
             clock: 0,
             next_estimate: 0,
@@ -290,7 +290,7 @@ impl PlainBenefitDensity {
         let each = self.given.write_budget / 100.0;
         if each > 0.0 {
             self.allowed += each;
-            self.left = (self.left + each).min(4.0 + self.allowed * 0.0015);
+            self.left = (self.left + each).min(2.0 + self.allowed * 0.001);
             self.price_us = (self.price_us / (1.0 + each / 64.0)).max(self.given.write_price_us);
         }
     }
