@@ -10,7 +10,7 @@ use lode_sim::scenario::{
     BLOCK, all_schemes, flush, machine, ordered, paired, pattern, plan, read, run_each, run_neighbours,
     seeds, tica, write,
 };
-use lode_sim::{Crash, Machine, Plan, World};
+use lode_sim::{Crash, Faults, Machine, Plan, World};
 
 fn lru() -> Machine {
     machine("lru", &["write_policy=wb"], Quota::new(0, 60))
@@ -193,6 +193,19 @@ fn g9_a_member_that_hangs_is_given_up_in_time_and_both_are_waited_for() {
     assert_answered(&wait(&mut both), &[1, 2]);
     let pair = both.pair.as_mut().expect("a pair");
     assert_eq!(pair.found_in_sync(&mut both.ssd), [true, true]);
+}
+
+/// The one that hangs is all that is left. Were it given up because it is late and the other one is not, both would be gone.
+#[test]
+fn g9_a_member_that_hangs_is_waited_for_when_the_other_one_is_gone() {
+    let mut world = world(on_a_pair(), 1);
+    write(&mut world, 9 * BLOCK, BLOCK, 66).unwrap();
+    world.hang(DeviceId::Ssd, 25);
+    world.faults = Faults { ssd_gone: true, only_member: Some(1), ..Faults::default() };
+    assert!(ask(&mut world, 1, write_of(5, 77)).is_none() && ask(&mut world, 2, GuestOp::Flush).is_none());
+    assert_answered(&wait(&mut world), &[1, 2]);
+    let pair = world.pair.as_mut().expect("a pair");
+    assert_eq!(pair.found_in_sync(&mut world.ssd), [true, false]);
 }
 
 #[test]

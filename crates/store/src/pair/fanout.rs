@@ -238,8 +238,8 @@ impl Fanout {
         }
     }
 
-    /// The end of a command to a member. Gives a member that has failed, if there is another one that has not: it is to be dropped,
-    /// and said to be, before [`Fanout::next_end`] is asked with what is known then.
+    /// The end of a command to a member. Gives a member that has failed, if there is another one that has not, or may not have: it is to be
+    /// dropped, and said to be, before [`Fanout::next_end`] is asked with what is known then.
     #[must_use]
     pub fn leg_ended(
         &mut self,
@@ -268,7 +268,8 @@ impl Fanout {
             if left {
                 failed = self.finish(command, health);
             }
-            if is_repair && result.is_err() && health.in_sync == [true; MEMBERS] {
+            let goes = result.is_err_and(|error| is_repair || is_to_go_at_once(member, error, health));
+            if goes && health.uses(member) && health.in_sync[other(member)] {
                 failed = Some(member);
             }
         }
@@ -476,6 +477,14 @@ impl Fanout {
 fn members(health: &PairHealth) -> impl Iterator<Item = usize> + use<> {
     let in_sync = health.in_sync;
     (0..MEMBERS).filter(move |&member| in_sync[member])
+}
+
+/// Whether a member that has failed a write or flush is dropped for it whatever the other one makes of that: one that is gone takes nothing
+/// else either, and one that is resilvered lacks something from now on. Were it to stay until the other one has answered, it might
+/// come to count, and the other one might be given up, which is late where this one is not.
+fn is_to_go_at_once(member: usize, error: MediaError, health: &PairHealth) -> bool {
+    let is_no_use = error == MediaError::Gone || health.resilvering == Some(member);
+    is_no_use && !planted("failed-member-stays-until-all-answered")
 }
 
 fn is_right(tag: VolumeTag, want: &PairOptions, at: usize, buf: &Buf) -> bool {

@@ -150,9 +150,32 @@ fn what_the_last_member_lacks_since_it_was_resilvered_has_failed() {
     // While it does not count, nobody waits for what it lacks.
     fanout.begin(flush(4), &resilvering);
     let legs: Vec<_> = std::iter::from_fn(|| fanout.next_leg()).collect();
-    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), Some(1));
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), Some(1));
     assert_eq!(fanout.next_end(&resilvering).map(|end| end.result), Some(Ok(())));
+}
+
+/// The other one is slow: it is the last then, and waited for.
+#[test]
+fn one_that_is_gone_or_fails_a_resilver_goes_before_the_other_one_has_answered() {
+    let alone = PairHealth { in_sync: [true, false], ..WELL };
+    let resilvering = PairHealth { resilvering: Some(1), ..alone };
+    let either = [(WELL, MediaError::Gone), (resilvering, MediaError::Gone), (resilvering, MediaError::Io)];
+    for (health, error) in either {
+        let mut fanout = Fanout::new(TAG, MOST_TICKS);
+        fanout.begin(flush(3), &health);
+        let legs = legs(&mut fanout);
+        assert_eq!(fanout.leg_ended(legs[1].token, Err(error), Bufs::new(), &health), Some(1));
+        fanout.give_up(1, &alone);
+        assert!((0..3 * MOST_TICKS).all(|_| fanout.tick(&alone).is_none()));
+        assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &alone), None);
+        assert_eq!(fanout.next_end(&alone).map(|end| end.result), Some(Ok(())));
+    }
+    // The last one is not dropped.
+    let mut fanout = Fanout::new(TAG, MOST_TICKS);
+    fanout.begin(flush(3), &resilvering);
+    let legs = legs(&mut fanout);
+    assert_eq!(fanout.leg_ended(legs[0].token, Err(MediaError::Gone), Bufs::new(), &resilvering), None);
 }
 
 /// A write that is slow on the other member ends when another device is there already.
@@ -236,7 +259,7 @@ fn a_member_that_is_being_filled_gets_all_writes_and_nothing_waits_for_it() {
     let legs = begin(&mut fanout, &resilvering);
     assert_eq!(legs.iter().map(|leg| leg.member).collect::<Vec<_>>(), [0, 1]);
     // It fails there: that ends the resilvering, and no write.
-    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), None);
+    assert_eq!(fanout.leg_ended(legs[1].token, Err(MediaError::Io), Bufs::new(), &resilvering), Some(1));
     assert_eq!(fanout.leg_ended(legs[0].token, Ok(()), Bufs::new(), &resilvering), Some(1));
     assert_eq!(fanout.next_end(&resilvering).map(|end| end.result), Some(Ok(())));
     // What only the one that is being filled took has failed.
