@@ -110,7 +110,7 @@ impl L2arcLike {
                 if let Some(from) = levels.dram.slot(id)
                     && levels.ssd.find(hash, block).is_none()
                 {
-                    levels.copy_to_ssd(hash, block, from, sink);
+                    levels.copy_to_ssd((hash, block), from, None, sink);
                     left -= 1;
                 }
             }

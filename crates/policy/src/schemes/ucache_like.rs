@@ -6,6 +6,7 @@
 use lode_types::{Access, BlockNo, Direction, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::parts::growth;
 use crate::parts::queue_level::{QueueLevel, QueuePolicy};
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::{Id, Newcomer, Replacement};
@@ -17,9 +18,27 @@ use crate::scheme::Scheme;
 use crate::settings::{SettingInfo, Settings};
 use crate::tracked::Footprint;
 
-pub(crate) static SETTINGS: &[SettingInfo] = &[SettingInfo::integer("worth_hits", "1", 0, u8::MAX as u64)
-    .about("hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves")
-    .source("ours; uCache's rule is not known to us")];
+/// How a block comes to the SSD from DRAM.
+const ARRIVAL: &str = "arrival";
+const USE: &str = "use";
+/// What becomes of a block that the SSD serves.
+const STAY: &str = "stay";
+const COPY: &str = "copy";
+
+pub(crate) static SETTINGS: &[SettingInfo] = &[
+    SettingInfo::integer("worth_hits", "1", 0, u8::MAX as u64)
+        .about("hits of a block while it was in DRAM that make it worth a place on the SSD when it leaves")
+        .source("ours; uCache's rule is not known to us"),
+    SettingInfo::choice("ssd_order", ARRIVAL, &[ARRIVAL, USE])
+        .about(
+            "arrival: a block that leaves DRAM is the newest on the SSD; use: it is as old there as its last use, so that both levels \
+             together are one LRU",
+        )
+        .source("ours"),
+    SettingInfo::choice("ssd_hits", STAY, &[STAY, COPY])
+        .about("stay: what the SSD serves is there alone; copy: it is copied to DRAM, too")
+        .source("ours"),
+];
 
 /// What is registered of the scheme.
 pub(crate) const INFO: SchemeInfo = SchemeInfo {
@@ -56,24 +75,46 @@ impl QueuePolicy<1> for CountedLru {
 #[derive(Debug)]
 pub struct UcacheLike {
     level: TwoLevels<QueueLevel<CountedLru, 1>>,
+    /// When the block of a record of DRAM was used last, by the SSD's clock.
+    used_at: Vec<u32>,
+    rule: Rule,
+}
+
+/// What comes from DRAM to the SSD, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rule {
+    /// Hits in DRAM that make a block worth it.
     worth_hits: u8,
+    /// As old as its last use, and not as the newest.
+    by_use: bool,
+    /// What the SSD serves is copied to DRAM.
+    copies_hits: bool,
 }
 
 impl UcacheLike {
     /// A cache with this share.
     pub fn new(settings: &Settings, quota: Quota) -> UcacheLike {
-        UcacheLike::with_worth(settings, quota, settings.integer("worth_hits") as u8)
+        let rule = Rule {
+            worth_hits: settings.integer("worth_hits") as u8,
+            by_use: settings.text("ssd_order") == USE,
+            copies_hits: settings.text("ssd_hits") == COPY,
+        };
+        UcacheLike::with_rule(settings, quota, rule)
     }
 
-    /// A cache where so many hits make a block worth a place on the SSD.
+    /// A cache where so many hits make a block worth a place on the SSD, which comes there as the newest.
     pub(crate) fn with_worth(settings: &Settings, quota: Quota, worth_hits: u8) -> UcacheLike {
+        UcacheLike::with_rule(settings, quota, Rule { worth_hits, by_use: false, copies_hits: false })
+    }
+
+    fn with_rule(settings: &Settings, quota: Quota, rule: Rule) -> UcacheLike {
         let lru = QueueLevel::of(Level::Dram, settings, quota.dram_blocks);
-        UcacheLike { level: TwoLevels::new(lru, quota.ssd_blocks, true), worth_hits }
+        UcacheLike { level: TwoLevels::new(lru, quota.ssd_blocks, true), used_at: Vec::new(), rule }
     }
 
     /// Sets `worth_hits` anew.
     pub(crate) fn set_worth_hits(&mut self, hits: u8) {
-        self.worth_hits = hits;
+        self.rule.worth_hits = hits;
     }
 
     /// Where a block is in a level, and whether the copy is newer than the disk.
@@ -96,37 +137,57 @@ impl UcacheLike {
     }
 
     fn read<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
+        self.level.ssd.count_access();
         if let (_, Some((id, slot))) = self.level.dram.lookup(hint, block) {
             self.level.dram.touch(block, id);
+            self.used_at[id as usize] = self.level.ssd.now();
             sink.effect(Effect::ReadLevel { level: Level::Dram, slot });
             return;
         }
         if let Some((id, slot)) = self.level.ssd.find(hint.hash, block) {
             self.level.ssd.touch(id);
             sink.effect(Effect::ReadLevel { level: Level::Ssd, slot });
-            return;
+            if !self.rule.copies_hits {
+                return;
+            }
+        } else {
+            sink.effect(Effect::ReadBacking);
         }
-        sink.effect(Effect::ReadBacking);
+        self.fill(block, hint, sink);
+    }
+
+    /// The block that was read comes to DRAM, if there is room at all.
+    fn fill<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
         self.filter(sink);
-        self.level.fill_dram(Newcomer { hash: hint.hash, block, ghost: None }, sink);
+        let new = Newcomer { hash: hint.hash, block, ghost: None };
+        if let Some(id) = self.level.fill_dram(new, sink) {
+            growth::extend_to(&mut self.used_at, id, 0);
+            self.used_at[id as usize] = self.level.ssd.now();
+        }
     }
 
     /// If a block has to leave DRAM now, it goes to the SSD if it is worth that.
     fn filter<S: Sink>(&mut self, sink: &mut S) {
         let queue = &self.level.dram.queues;
-        if queue.is_full()
-            && let Some(oldest) = queue.oldest(LRU)
-            && queue.mark(oldest) >= self.worth_hits
-            && self.level.ssd.capacity() > 0
-            && let Some(from) = queue.slot(oldest)
-        {
-            let block = queue.block(oldest);
-            self.level.copy_to_ssd(PrefetchHint::new(block).hash, block, from, sink);
+        let Some(oldest) = queue.oldest(LRU).filter(|_| queue.is_full()) else { return };
+        let Some(from) = queue.slot(oldest) else { return };
+        let (block, hits, used_at) = (queue.block(oldest), queue.mark(oldest), self.used_at[oldest as usize]);
+        let hash = PrefetchHint::new(block).hash;
+        let ssd = &mut self.level.ssd;
+        if let Some((id, _)) = ssd.find(hash, block) {
+            // It was used in DRAM since the SSD served it.
+            return if self.rule.by_use { ssd.touch_as_of(used_at, id) } else { ssd.touch(id) };
+        }
+        let as_of = self.rule.by_use.then_some(used_at);
+        let has_place = ssd.capacity() > 0 && !as_of.is_some_and(|at| ssd.is_oldest(at));
+        if has_place && hits >= self.rule.worth_hits {
+            self.level.copy_to_ssd((hash, block), from, as_of, sink);
         }
     }
 
     fn write<S: Sink>(&mut self, block: BlockNo, partial: bool, hint: PrefetchHint, sink: &mut S) {
         let ssd = &mut self.level.ssd;
+        ssd.count_access();
         let in_ssd = ssd.find(hint.hash, block);
         let target = match in_ssd {
             None if ssd.capacity() > 0 => Some(ssd.put(hint.hash, block, sink)),
@@ -168,5 +229,9 @@ impl Lookahead for UcacheLike {
 }
 
 impl Scheme for UcacheLike {
-    forward_to_level!(memory);
+    forward_to_level!();
+
+    fn memory_bytes(&self) -> usize {
+        self.level.memory_bytes() + self.used_at.capacity() * size_of::<u32>()
+    }
 }

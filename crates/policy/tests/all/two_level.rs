@@ -5,7 +5,7 @@ use lode_types::Level;
 use proptest::prelude::*;
 
 use crate::driver::{Driver, Observed, Step, any_blocks, any_step, settings};
-use crate::oracle::two_level::{PlainL2arc, PlainTwoLevel, PlainUcache};
+use crate::oracle::two_level::{PlainL2arc, PlainRule, PlainTwoLevel, PlainUcache};
 
 pub fn any_quota() -> impl Strategy<Value = Quota> {
     (any_blocks(), any_blocks()).prop_map(|(dram, ssd)| Quota::new(dram, ssd))
@@ -55,9 +55,17 @@ proptest! {
     }
 
     #[test]
-    fn ucache_equals_the_oracle(quota in any_quota(), steps in any_steps(), worth in 0u32..4) {
-        let settings = settings("ucache-like", &[("worth_hits", &worth.to_string())]);
-        compare(&settings, quota, PlainUcache::new(quota, worth), &steps);
+    fn ucache_equals_the_oracle(
+        quota in any_quota(), steps in any_steps(), worth_hits in 0u32..4, by_use in any::<bool>(),
+        copies_hits in any::<bool>(),
+    ) {
+        let pairs = [
+            ("worth_hits", &*worth_hits.to_string()),
+            ("ssd_order", if by_use { "use" } else { "arrival" }),
+            ("ssd_hits", if copies_hits { "copy" } else { "stay" }),
+        ];
+        let rule = PlainRule { worth_hits, by_use, copies_hits };
+        compare(&settings("ucache-like", &pairs), quota, PlainUcache::new(quota, rule), &steps);
     }
 }
 
@@ -88,4 +96,20 @@ fn what_is_read_once_never_reaches_the_ssd() {
         driver.step(Step::Read(block));
     }
     assert_eq!(driver.residents(Level::Ssd).keys().copied().collect::<Vec<_>>(), [1]);
+}
+
+/// Reads alone, and all that leaves DRAM goes to the SSD: both levels together are one LRU of their size.
+#[test]
+fn by_use_both_levels_are_one_lru() {
+    let quota = Quota::new(5, 12);
+    let pairs = [("worth_hits", "0"), ("ssd_order", "use")];
+    let mut two = Driver::new(&settings("ucache-like", &pairs), quota, quota);
+    let one_quota = Quota::new(0, 17);
+    let mut one = Driver::new(&settings("lru", &[("assoc", "0")]), one_quota, one_quota);
+    let mut rng = lode_types::Rng::new(5);
+    for _ in 0..5000 {
+        let step = Step::Read(rng.below(6) * rng.below(6));
+        let hits = |driver: &mut Driver| matches!(driver.step(step)[0], Observed::ReadLevel(_));
+        assert_eq!(hits(&mut two), hits(&mut one), "{step:?}");
+    }
 }

@@ -8,7 +8,7 @@ mod ssd_queue;
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{CopyReason, CopySource, Effect, Sink, Slot};
-use crate::parts::ssd_level::{Newcomer, Replacement};
+use crate::parts::ssd_level::{Id, Newcomer, Replacement};
 use crate::prefetch::{Prefetch, PrefetchHint};
 use crate::quota::Quota;
 use ssd_queue::SsdQueue;
@@ -18,7 +18,7 @@ use ssd_queue::SsdQueue;
 pub struct TwoLevels<D> {
     pub(crate) dram: D,
     pub(crate) ssd: SsdQueue,
-    /// Whether the SSD may hold what is newer than the disk. Then a block is in one of the levels only.
+    /// Whether the SSD may hold what is newer than the disk. Then a block in DRAM alone does not come back to the SSD.
     keeps_dirty: bool,
 }
 
@@ -27,18 +27,27 @@ impl<D: Replacement> TwoLevels<D> {
         TwoLevels { dram, ssd: SsdQueue::new(ssd_blocks), keeps_dirty }
     }
 
-    /// Brings the accessed block into DRAM, if there is room at all.
+    /// Brings the accessed block into DRAM, if there is room at all, and says where it is.
     #[inline]
-    pub(crate) fn fill_dram<S: Sink>(&mut self, new: Newcomer, sink: &mut S) {
-        if let Some((_, slot)) = self.dram.admit(new, sink) {
-            sink.effect(Effect::Fill { level: Level::Dram, slot });
-        }
+    pub(crate) fn fill_dram<S: Sink>(&mut self, new: Newcomer, sink: &mut S) -> Option<Id> {
+        let (id, slot) = self.dram.admit(new, sink)?;
+        sink.effect(Effect::Fill { level: Level::Dram, slot });
+        Some(id)
     }
 
-    /// Copies a block, which is in this slot of DRAM and not on the SSD, to the place of the oldest there. There is room for
-    /// at least one.
-    pub(crate) fn copy_to_ssd<S: Sink>(&mut self, hash: u32, block: BlockNo, from: Slot, sink: &mut S) {
-        let (_, slot) = self.ssd.put(hash, block, sink);
+    /// Copies a block, which is in this slot of DRAM and not on the SSD, to the place of the oldest there, as the newest or as of its last
+    /// use. There is room for at least one.
+    pub(crate) fn copy_to_ssd<S: Sink>(
+        &mut self,
+        (hash, block): (u32, BlockNo),
+        from: Slot,
+        as_of: Option<u32>,
+        sink: &mut S,
+    ) {
+        let (_, slot) = match as_of {
+            None => self.ssd.put(hash, block, sink),
+            Some(at) => self.ssd.put_as_of(at, hash, block, sink),
+        };
         let from = CopySource::Level { level: Level::Dram, slot: from };
         let reason = CopyReason::Move;
         sink.effect(Effect::Copy { to: Level::Ssd, slot, block, from, reason });

@@ -1,26 +1,35 @@
-//! One queue of blocks on the SSD below a level of DRAM, where the oldest gives way: what L2ARC and uCache have in common.
+//! The blocks on the SSD below a level of DRAM, where the oldest gives way: what L2ARC and uCache have in common. A block that comes
+//! from DRAM counts as of when it comes, or as of its last use there.
 //!
 //! It must not know what DRAM holds, nor what makes a block worth a place here.
 
 use lode_types::{BlockNo, Level};
 
 use crate::effect::{Effect, Sink, Slot};
+use crate::parts::growth;
 use crate::parts::queues::Queues;
 use crate::parts::ssd_level::Id;
 use crate::prefetch::PrefetchHint;
 
-const QUEUE: usize = 0;
+/// Blocks that came, or were used, here.
+const HERE: usize = 0;
+/// Blocks as of their last use in DRAM, which leave it in that order.
+const FROM_DRAM: usize = 1;
 
 /// The SSD's blocks, in order of arrival or, where the scheme calls [`SsdQueue::touch`], of use.
 #[derive(Debug)]
 pub struct SsdQueue {
-    queue: Queues<1>,
+    queue: Queues<2>,
+    /// When the block of a record came or was used, by a clock of accesses that starts anew after the last number. A block that nobody
+    /// uses for half of a round may pass for a later one.
+    at: Vec<u32>,
+    now: u32,
 }
 
 impl SsdQueue {
     /// An empty queue that may hold `blocks`.
     pub(crate) fn new(blocks: u32) -> SsdQueue {
-        SsdQueue { queue: Queues::new(Level::Ssd, blocks) }
+        SsdQueue { queue: Queues::new(Level::Ssd, blocks), at: Vec::new(), now: 0 }
     }
 
     /// Where a block is. What prefetching found is of DRAM: here its hash alone counts.
@@ -40,10 +49,29 @@ impl SsdQueue {
         self.queue.slots()
     }
 
+    /// An access more. Where nobody counts them, blocks are in order of arrival.
+    #[inline]
+    pub(crate) fn count_access(&mut self) {
+        self.now = self.now.wrapping_add(1);
+    }
+
+    /// By the clock of accesses.
+    #[inline]
+    pub(crate) fn now(&self) -> u32 {
+        self.now
+    }
+
     /// A block is the newest from now on.
     #[inline]
     pub(crate) fn touch(&mut self, id: Id) {
-        self.queue.move_to_front(QUEUE, id);
+        self.queue.move_to_front(HERE, id);
+        self.at[id as usize] = self.now;
+    }
+
+    /// A block is here as of its last use in DRAM; as in [`SsdQueue::put_as_of`].
+    pub(crate) fn touch_as_of(&mut self, at: u32, id: Id) {
+        self.queue.move_to_front(FROM_DRAM, id);
+        self.at[id as usize] = at;
     }
 
     #[inline]
@@ -53,14 +81,46 @@ impl SsdQueue {
 
     /// Takes a block that is not here, clean, in the place of the oldest one. There is room for at least one.
     pub(crate) fn put<S: Sink>(&mut self, hash: u32, block: BlockNo, sink: &mut S) -> (Id, Slot) {
-        if self.queue.is_full() {
-            self.queue.evict_oldest(QUEUE, sink);
-        }
-        self.insert(hash, block)
+        self.make_room(sink);
+        self.insert(HERE, self.now, hash, block)
     }
 
-    fn insert(&mut self, hash: u32, block: BlockNo) -> (Id, Slot) {
-        let id = self.queue.insert(QUEUE, hash, block);
+    /// As [`SsdQueue::put`], as of its last use in DRAM. None that comes so was used before the last one that did.
+    pub(crate) fn put_as_of<S: Sink>(
+        &mut self,
+        at: u32,
+        hash: u32,
+        block: BlockNo,
+        sink: &mut S,
+    ) -> (Id, Slot) {
+        self.make_room(sink);
+        self.insert(FROM_DRAM, at, hash, block)
+    }
+
+    /// Whether a block that was last used then would be the next to leave.
+    pub(crate) fn is_oldest(&self, at: u32) -> bool {
+        let age = |id: Id| self.now.wrapping_sub(self.at[id as usize]);
+        let oldest =
+            [HERE, FROM_DRAM].into_iter().filter_map(|queue| self.queue.oldest(queue)).map(age).max();
+        self.queue.is_full() && oldest.is_some_and(|oldest| self.now.wrapping_sub(at) > oldest)
+    }
+
+    fn make_room<S: Sink>(&mut self, sink: &mut S) {
+        if self.queue.is_full() {
+            self.evict_oldest(sink);
+        }
+    }
+
+    fn evict_oldest<S: Sink>(&mut self, sink: &mut S) {
+        let age = |id: Id| self.now.wrapping_sub(self.at[id as usize]);
+        let ages = [HERE, FROM_DRAM].map(|queue| self.queue.oldest(queue).map(age));
+        self.queue.evict_oldest(if ages[FROM_DRAM] > ages[HERE] { FROM_DRAM } else { HERE }, sink);
+    }
+
+    fn insert(&mut self, queue: usize, at: u32, hash: u32, block: BlockNo) -> (Id, Slot) {
+        let id = self.queue.insert(queue, hash, block);
+        growth::extend_to(&mut self.at, id, at);
+        self.at[id as usize] = at;
         (id, self.queue.give_slot(id))
     }
 
@@ -83,7 +143,7 @@ impl SsdQueue {
         if self.queue.is_full() || self.find(hash, block).is_some() {
             return None;
         }
-        let (id, slot) = self.insert(hash, block);
+        let (id, slot) = self.insert(HERE, self.now, hash, block);
         self.queue.set_dirty(id, dirty);
         Some(slot)
     }
@@ -97,7 +157,7 @@ impl SsdQueue {
     pub(crate) fn resize<S: Sink>(&mut self, blocks: u32, sink: &mut S) {
         self.queue.set_capacity(blocks);
         while self.queue.cached() > blocks {
-            self.queue.evict_oldest(QUEUE, sink);
+            self.evict_oldest(sink);
         }
     }
 
@@ -126,6 +186,6 @@ impl SsdQueue {
 
     /// Bytes that everything takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.queue.memory_bytes()
+        self.queue.memory_bytes() + self.at.capacity() * size_of::<u32>()
     }
 }

@@ -281,7 +281,10 @@ mod tests {
                     // Just before this request, or as far back as the shortest window is.
                     let length_s = (end_s - requests[begin].0) as f64;
                     let length_s = length_s.max(end_s as f64 / 10.0);
-                    assert!(f64::from(sum) <= length_s + SAVED_BLOCKS, "{sum} in {length_s} s before {end_s} s");
+                    assert!(
+                        f64::from(sum) <= length_s + SAVED_BLOCKS,
+                        "{sum} in {length_s} s before {end_s} s"
+                    );
                 }
             }
         }

@@ -149,65 +149,129 @@ impl PlainTwoLevel for PlainL2arc {
     }
 }
 
+/// A block on the SSD, and when it was used last.
+type Used = (Entry, u32);
+
 #[derive(Debug)]
 pub struct PlainUcache {
-    /// With hits.
-    dram: Vec<(BlockNo, u32)>,
-    ssd: Vec<Entry>,
+    /// With hits, and when each was used last.
+    dram: Vec<(BlockNo, u32, u32)>,
+    /// What came or was used here, and what is here as of its last use in DRAM.
+    here: Vec<Used>,
+    from_dram: Vec<Used>,
     quota: Quota,
-    worth_hits: u32,
+    rule: PlainRule,
+    accesses: u32,
+}
+
+/// The settings.
+#[derive(Clone, Copy, Debug)]
+pub struct PlainRule {
+    pub worth_hits: u32,
+    pub by_use: bool,
+    pub copies_hits: bool,
 }
 
 impl PlainUcache {
-    pub fn new(quota: Quota, worth_hits: u32) -> PlainUcache {
-        PlainUcache { dram: vec![], ssd: vec![], quota, worth_hits }
+    pub fn new(quota: Quota, rule: PlainRule) -> PlainUcache {
+        PlainUcache { dram: vec![], here: vec![], from_dram: vec![], quota, rule, accesses: 0 }
     }
 
-    fn take_from_dram(&mut self, block: BlockNo) -> Option<(BlockNo, u32)> {
+    fn take_from_dram(&mut self, block: BlockNo) -> Option<(BlockNo, u32, u32)> {
         let at = self.dram.iter().position(|known| known.0 == block)?;
         Some(self.dram.remove(at))
     }
 
-    fn put_in_ssd(&mut self, entry: Entry, observed: &mut Vec<Observed>) {
-        if self.ssd.len() >= self.quota.ssd_blocks as usize {
-            observed.push(evicted(Level::Ssd, self.ssd.remove(0)));
+    fn take_from_ssd(&mut self, block: BlockNo) -> Option<Entry> {
+        for list in [&mut self.here, &mut self.from_dram] {
+            if let Some(at) = list.iter().position(|used| used.0.block == block) {
+                return Some(list.remove(at).0);
+            }
         }
-        self.ssd.push(entry);
+        None
+    }
+
+    fn ssd_len(&self) -> usize {
+        self.here.len() + self.from_dram.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.ssd_len() >= self.quota.ssd_blocks as usize
+    }
+
+    /// When the block that leaves next was used last.
+    fn oldest(&self) -> Option<u32> {
+        [&self.here, &self.from_dram].into_iter().filter_map(|list| list.first()).map(|used| used.1).min()
+    }
+
+    fn evict(&mut self) -> Observed {
+        let is_from_dram = match (self.here.first(), self.from_dram.first()) {
+            (Some(here), Some(from_dram)) => from_dram.1 < here.1,
+            (here, _) => here.is_none(),
+        };
+        let list = if is_from_dram { &mut self.from_dram } else { &mut self.here };
+        evicted(Level::Ssd, list.remove(0).0)
+    }
+
+    fn make_room(&mut self, observed: &mut Vec<Observed>) {
+        if self.is_full() {
+            observed.push(self.evict());
+        }
     }
 
     fn read(&mut self, block: BlockNo) -> Vec<Observed> {
-        if let Some((_, hits)) = self.take_from_dram(block) {
-            self.dram.push((block, hits + 1));
+        self.accesses += 1;
+        if let Some((_, hits, _)) = self.take_from_dram(block) {
+            self.dram.push((block, hits + 1, self.accesses));
             return vec![Observed::ReadLevel(Level::Dram)];
         }
-        if let Some(entry) = remove(&mut self.ssd, block) {
-            self.ssd.push(entry);
-            return vec![Observed::ReadLevel(Level::Ssd)];
-        }
-        let mut observed = vec![Observed::ReadBacking];
-        if self.quota.dram_blocks == 0 {
+        let in_ssd = self.take_from_ssd(block);
+        let mut observed = vec![match in_ssd {
+            Some(_) => Observed::ReadLevel(Level::Ssd),
+            None => Observed::ReadBacking,
+        }];
+        let stays = in_ssd.is_some() && !self.rule.copies_hits;
+        self.here.extend(in_ssd.map(|entry| (entry, self.accesses)));
+        if stays || self.quota.dram_blocks == 0 {
             return observed;
         }
         if self.dram.len() >= self.quota.dram_blocks as usize {
-            let (gone, hits) = self.dram.remove(0);
-            if hits >= self.worth_hits && self.quota.ssd_blocks > 0 {
-                self.put_in_ssd(Entry { block: gone, dirty: false }, &mut observed);
+            let (gone, hits, used) = self.dram.remove(0);
+            if let Some(entry) = self.take_from_ssd(gone) {
+                self.put_from_dram(entry, used);
+            } else if hits >= self.rule.worth_hits && self.quota.ssd_blocks > 0 && !self.is_oldest(used) {
+                self.make_room(&mut observed);
+                self.put_from_dram(Entry { block: gone, dirty: false }, used);
                 observed.push(Observed::Move(gone));
             }
             observed.push(Observed::Evict { level: Level::Dram, block: gone, dirty: false });
         }
-        self.dram.push((block, 0));
+        self.dram.push((block, 0, self.accesses));
         observed.push(Observed::Fill(Level::Dram));
         observed
     }
 
+    fn put_from_dram(&mut self, entry: Entry, used: u32) {
+        match self.rule.by_use {
+            true => self.from_dram.push((entry, used)),
+            false => self.here.push((entry, self.accesses)),
+        }
+    }
+
+    /// Whether it would be the next to leave.
+    fn is_oldest(&self, used: u32) -> bool {
+        self.rule.by_use && self.is_full() && self.oldest().is_some_and(|oldest| used < oldest)
+    }
+
     fn write(&mut self, block: BlockNo, partial: bool) -> Vec<Observed> {
+        self.accesses += 1;
         let mut observed = Vec::new();
-        let hit = remove(&mut self.ssd, block).is_some();
+        let hit = self.take_from_ssd(block).is_some();
         let in_dram = self.take_from_dram(block).is_some();
         let to_ssd = self.quota.ssd_blocks > 0;
         if to_ssd {
-            self.put_in_ssd(Entry { block, dirty: true }, &mut observed);
+            self.make_room(&mut observed);
+            self.here.push((Entry { block, dirty: true }, self.accesses));
         }
         if to_ssd && partial {
             observed.push(match (in_dram, hit) {
@@ -226,6 +290,18 @@ impl PlainUcache {
         });
         observed
     }
+
+    fn resize(&mut self, quota: Quota) -> Vec<Observed> {
+        self.quota = quota;
+        let too_many = self.dram.len().saturating_sub(quota.dram_blocks as usize);
+        let dram = self.dram.drain(..too_many);
+        let mut observed: Vec<Observed> =
+            dram.map(|known| Observed::Evict { level: Level::Dram, block: known.0, dirty: false }).collect();
+        while self.ssd_len() > quota.ssd_blocks as usize {
+            observed.push(self.evict());
+        }
+        observed
+    }
 }
 
 impl PlainTwoLevel for PlainUcache {
@@ -236,7 +312,7 @@ impl PlainTwoLevel for PlainUcache {
             Step::EndRequest => Vec::new(),
             Step::Discard(block) => {
                 let dram = self.take_from_dram(block).map(|_| Observed::Invalidate(Level::Dram));
-                let ssd = remove(&mut self.ssd, block).map(|_| Observed::Invalidate(Level::Ssd));
+                let ssd = self.take_from_ssd(block).map(|_| Observed::Invalidate(Level::Ssd));
                 dram.into_iter().chain(ssd).collect()
             }
             Step::Forget(Level::Dram, block) => {
@@ -244,38 +320,30 @@ impl PlainTwoLevel for PlainUcache {
                 Vec::new()
             }
             Step::Forget(Level::Ssd, block) => {
-                remove(&mut self.ssd, block);
+                self.take_from_ssd(block);
                 Vec::new()
             }
             Step::Forget(Level::ReadSsd, _) => Vec::new(),
             Step::Cleaned(block) => {
-                let copies = self.ssd.iter_mut().filter(|entry| entry.block == block);
-                copies.for_each(|entry| entry.dirty = false);
+                let ssd = self.here.iter_mut().chain(&mut self.from_dram);
+                ssd.filter(|used| used.0.block == block).for_each(|used| used.0.dirty = false);
                 Vec::new()
             }
             Step::Restore(block, dirty) => {
-                let known = self.ssd.iter().any(|entry| entry.block == block)
-                    || self.dram.iter().any(|known| known.0 == block);
-                let fits = !known && self.ssd.len() < self.quota.ssd_blocks as usize;
+                let ssd = self.here.iter().chain(&self.from_dram).any(|used| used.0.block == block);
+                let is_known = ssd || self.dram.iter().any(|known| known.0 == block);
+                let fits = !is_known && !self.is_full();
                 if fits {
-                    self.ssd.push(Entry { block, dirty });
+                    self.here.push((Entry { block, dirty }, self.accesses));
                 }
                 vec![Observed::Restored(fits)]
             }
-            Step::Resize(quota) => {
-                self.quota = quota;
-                let from_dram = self.dram.len().saturating_sub(quota.dram_blocks as usize);
-                let from_ssd = self.ssd.len().saturating_sub(quota.ssd_blocks as usize);
-                let dram = self.dram.drain(..from_dram);
-                let dram =
-                    dram.map(|known| Observed::Evict { level: Level::Dram, block: known.0, dirty: false });
-                let ssd = self.ssd.drain(..from_ssd).map(|entry| evicted(Level::Ssd, entry));
-                dram.chain(ssd).collect()
-            }
+            Step::Resize(quota) => self.resize(quota),
         }
     }
 
     fn residents(&mut self) -> [Residents; 2] {
-        [self.dram.iter().map(|known| (known.0, false)).collect(), residents_of(&self.ssd)]
+        let ssd = self.here.iter().chain(&self.from_dram).map(|used| &used.0);
+        [self.dram.iter().map(|known| (known.0, false)).collect(), residents_of(ssd)]
     }
 }
