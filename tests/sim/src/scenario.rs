@@ -55,6 +55,9 @@ const AUTO: &[&str] = &[
     "set_cost_percent=0",
 ];
 
+/// Has `ucache-like` keep blocks in both levels.
+const IN_BOTH: &[&str] = &["worth_hits=0", "ssd_order=use", "ssd_hits=copy"];
+
 /// One machine for each way of caching that there is.
 pub fn all_schemes() -> Vec<(&'static str, Machine)> {
     let quota = Quota::new(20, 60);
@@ -79,6 +82,8 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("larc wb", machine("larc", &["write_policy=wb"], ssd_only)),
         ("l2arc-like", machine("l2arc-like", &["feed_interval=10", "feed_blocks=6"], quota)),
         ("ucache-like", machine("ucache-like", &[], quota)),
+        // Copies in both levels, of what is dirty as well.
+        ("ucache-like both", machine("ucache-like", IN_BOTH, quota)),
         // Copies in both levels, and moves on demand; the second lets writes pass what is dirty on the SSD.
         ("benefit-density", machine("benefit-density", &["write_price_us=0"], quota)),
         ("benefit-density budget", machine("benefit-density", &["write_budget=30"], quota)),

@@ -21,7 +21,7 @@ const FROM_DRAM: usize = 1;
 pub struct SsdQueue {
     queue: Queues<2>,
     /// When the block of a record came or was used, by a clock of accesses that starts anew after the last number. A block that nobody
-    /// uses for half of a round may pass for a later one.
+    /// uses for a whole round may pass for a later one.
     at: Vec<u32>,
     now: u32,
 }
@@ -99,10 +99,13 @@ impl SsdQueue {
 
     /// Whether a block that was last used then would be the next to leave.
     pub(crate) fn is_oldest(&self, at: u32) -> bool {
-        let age = |id: Id| self.now.wrapping_sub(self.at[id as usize]);
-        let oldest =
-            [HERE, FROM_DRAM].into_iter().filter_map(|queue| self.queue.oldest(queue)).map(age).max();
+        let oldest = [HERE, FROM_DRAM].into_iter().filter_map(|queue| self.age_of_oldest(queue)).max();
         self.queue.is_full() && oldest.is_some_and(|oldest| self.now.wrapping_sub(at) > oldest)
+    }
+
+    /// Accesses since the block at the back of a queue came or was used.
+    fn age_of_oldest(&self, queue: usize) -> Option<u32> {
+        self.queue.oldest(queue).map(|id| self.now.wrapping_sub(self.at[id as usize]))
     }
 
     fn make_room<S: Sink>(&mut self, sink: &mut S) {
@@ -112,9 +115,8 @@ impl SsdQueue {
     }
 
     fn evict_oldest<S: Sink>(&mut self, sink: &mut S) {
-        let age = |id: Id| self.now.wrapping_sub(self.at[id as usize]);
-        let ages = [HERE, FROM_DRAM].map(|queue| self.queue.oldest(queue).map(age));
-        self.queue.evict_oldest(if ages[FROM_DRAM] > ages[HERE] { FROM_DRAM } else { HERE }, sink);
+        let is_from_dram = self.age_of_oldest(FROM_DRAM) > self.age_of_oldest(HERE);
+        self.queue.evict_oldest(if is_from_dram { FROM_DRAM } else { HERE }, sink);
     }
 
     fn insert(&mut self, queue: usize, at: u32, hash: u32, block: BlockNo) -> (Id, Slot) {
