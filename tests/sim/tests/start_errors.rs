@@ -370,33 +370,49 @@ fn a_start_after_a_kill_does_not_write_those_table_pages_again_that_a_checkpoint
 /// Writes and flushes of a start, and some more.
 const MOST_WRITES: u64 = 20;
 
+/// Blocks that are written, flushed, and said by the tables to be so, and those of them that are written once more.
+const BLOCKS: u64 = 250;
+const REWRITTEN: u64 = 24;
+
+fn large() -> Machine {
+    machine("lru", &["write_policy=wb"], Quota::new(0, 300))
+}
+
+/// A host whose first blocks have a second version, which is not flushed.
+fn rewritten(seed: u64) -> World {
+    let mut world = World::new(large(), seed).unwrap();
+    (0..BLOCKS).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 1).unwrap());
+    flush(&mut world).unwrap();
+    world.settle();
+    (0..REWRITTEN).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 2).unwrap());
+    world
+}
+
+/// The process is killed, the power fails after so many commands of the next start, and the one after that ends well.
+fn kill_and_cut_the_next_start(world: &mut World, commands: u64) {
+    world.go_down(false);
+    world.ssd.fail_after = Some(commands);
+    let _ = world.restart(large());
+    world.ssd.fail_after = None;
+    world.go_down(true);
+    world.restart(large()).unwrap();
+}
+
 /// The power fails while a start takes over what a kill left. A table page that gives an older, flushed copy of a block up
 /// must not be durable before the page that has the newer one, which only memory knew.
 #[test]
 fn g2_a_power_cut_during_a_start_after_a_kill_leaves_one_copy_or_the_other() {
-    const BLOCKS: u64 = 250;
-    const REWRITTEN: u64 = 24;
-    let large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
-    for (failing, seed) in
-        (REWRITTEN..REWRITTEN + 30).flat_map(|failing| (0..6).map(move |seed| (failing, seed)))
+    for (commands, seed) in
+        (REWRITTEN..REWRITTEN + 30).flat_map(|commands| (0..6).map(move |seed| (commands, seed)))
     {
-        let mut world = World::new(large.clone(), seed).unwrap();
-        (0..BLOCKS).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 1).unwrap());
-        flush(&mut world).unwrap();
-        world.settle();
-        (0..REWRITTEN).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 2).unwrap());
-        world.go_down(false);
-        world.ssd.fail_after = Some(failing);
-        let _ = world.restart(large.clone());
-        world.ssd.fail_after = None;
-        world.go_down(true);
-        world.restart(large.clone()).unwrap();
+        let mut world = rewritten(seed);
+        kill_and_cut_the_next_start(&mut world, commands);
         for block in 0..BLOCKS {
             let found = read(&mut world, block * BLOCK, BLOCK).unwrap();
             let is_version = |name| found == pattern(name, BLOCK as usize);
             assert!(
                 is_version(1) || (block < REWRITTEN && is_version(2)),
-                "{failing}, {seed}: block {block}"
+                "{commands}, {seed}: block {block}"
             );
         }
     }
@@ -406,35 +422,23 @@ fn g2_a_power_cut_during_a_start_after_a_kill_leaves_one_copy_or_the_other() {
 /// covers know. What the cut start wrote may free the newer copy and not the older one, which must not come back.
 #[test]
 fn g2_a_power_cut_during_a_start_brings_no_copy_back_that_was_superseded() {
-    const BLOCKS: u64 = 250;
-    const REWRITTEN: u64 = 24;
-    let large = machine("lru", &["write_policy=wb"], Quota::new(0, 300));
     let mut found_as = [0, 0];
-    for (failing, seed) in (0..30).flat_map(|failing| (0..40).map(move |seed| (failing, seed))) {
-        let mut world = World::new(large.clone(), seed).unwrap();
-        (0..BLOCKS).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 1).unwrap());
-        flush(&mut world).unwrap();
-        world.settle();
-        (0..REWRITTEN).for_each(|block| write(&mut world, block * BLOCK, BLOCK, 2).unwrap());
+    for (commands, seed) in (0..30).flat_map(|commands| (0..40).map(move |seed| (commands, seed))) {
+        let mut world = rewritten(seed);
         flush(&mut world).unwrap();
         let op = GuestOp::Trim { offset_bytes: 0, length_bytes: REWRITTEN * BLOCK };
         world.submit(GuestRequest { token: 9, op, now_ns: 0 });
         // The backing disk durably has the zeroes, and the journal's page is written.
         (0..2).for_each(|_| assert!(world.step()));
-        world.go_down(false);
-        world.ssd.fail_after = Some(failing);
-        let _ = world.restart(large.clone());
-        world.ssd.fail_after = None;
-        world.go_down(true);
-        world.restart(large.clone()).unwrap();
+        kill_and_cut_the_next_start(&mut world, commands);
         for block in 0..REWRITTEN {
             let found = read(&mut world, block * BLOCK, BLOCK).unwrap();
             let is_zero = found.iter().all(|&byte| byte == 0);
-            assert!(is_zero || found == pattern(2, BLOCK as usize), "{failing}, {seed}: block {block}");
+            assert!(is_zero || found == pattern(2, BLOCK as usize), "{commands}, {seed}: block {block}");
             found_as[usize::from(is_zero)] += 1;
         }
     }
-    assert!(found_as.iter().all(|&blocks| blocks > 100), "zeroes arrive and do not: {found_as:?}");
+    assert!(found_as.iter().all(|&blocks| blocks > 100), "trims arrive and do not: {found_as:?}");
 }
 
 /// Without memory for records a page of the journal is written before a write is acknowledged, and the flush comes later. A

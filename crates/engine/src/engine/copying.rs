@@ -7,6 +7,9 @@ use super::Engine;
 use super::carry::AtHand;
 use crate::flight::{Flight, Input};
 
+/// Levels whose places copies wait for.
+const COPIED_TO: [Level; 2] = [Level::Ssd, Level::ReadSsd];
+
 impl Engine {
     /// Starts copies while there is a turn for them, and gives places to those that wait for one: those that DRAM is the
     /// source of do so at once. Giving one up makes a turn.
@@ -16,7 +19,7 @@ impl Engine {
                 self.advance(block, Input::Proceed, AtHand::Nothing);
             }
             let under_way = self.copies.under_way();
-            for level in [Level::Ssd, Level::ReadSsd] {
+            for level in COPIED_TO {
                 self.place_copies(level);
             }
             if self.copies.under_way() == under_way {
@@ -50,7 +53,12 @@ impl Engine {
             && !planted("copies-hold-guests-up")
     }
 
-    pub(super) fn give_up_copies(&mut self, to: Level) {
+    /// Gives up all copies that wait for a place.
+    pub(super) fn give_up_waiting_copies(&mut self) {
+        COPIED_TO.into_iter().for_each(|level| self.give_up_copies(level));
+    }
+
+    fn give_up_copies(&mut self, to: Level) {
         for block in self.copies.give_up(to) {
             self.advance(block, Input::GivenUp, AtHand::Nothing);
         }

@@ -259,7 +259,7 @@ impl Engine {
         let is_blocked = self.is_blocked();
         self.front.note_starvation(self.io.is_idle(), is_blocked, &self.levels, &self.config);
         if self.copies.tick(self.io.is_idle()) {
-            [Level::Ssd, Level::ReadSsd].into_iter().for_each(|level| self.give_up_copies(level));
+            self.give_up_waiting_copies();
         }
         if self.health.writes_back() && self.ordered.is_none() {
             for block in self.flights.to_write_back() {
@@ -387,15 +387,15 @@ impl Engine {
 
     /// Moves on everything that can move.
     fn run(&mut self) {
-        self.run_on();
+        self.drive_all();
         while self.copies_hold_guests_up() {
-            [Level::Ssd, Level::ReadSsd].into_iter().for_each(|level| self.give_up_copies(level));
-            self.run_on();
+            self.give_up_waiting_copies();
+            self.drive_all();
         }
     }
 
-    /// As far as it can go while nothing is given up.
-    fn run_on(&mut self) {
+    /// Moves on what can move while no copies are given up for it.
+    fn drive_all(&mut self) {
         loop {
             while let Some(block) = self.flights.next_runnable() {
                 // It may have been queued twice: when its last operation ended, and for a new one.

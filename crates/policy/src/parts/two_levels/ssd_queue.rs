@@ -22,14 +22,14 @@ pub struct SsdQueue {
     queue: Queues<2>,
     /// When the block of a record came or was used, by a clock of accesses that starts anew after the last number. A block that nobody
     /// uses for a whole round may pass for a later one.
-    at: Vec<u32>,
+    used_at: Vec<u32>,
     now: u32,
 }
 
 impl SsdQueue {
     /// An empty queue that may hold `blocks`.
     pub(crate) fn new(blocks: u32) -> SsdQueue {
-        SsdQueue { queue: Queues::new(Level::Ssd, blocks), at: Vec::new(), now: 0 }
+        SsdQueue { queue: Queues::new(Level::Ssd, blocks), used_at: Vec::new(), now: 0 }
     }
 
     /// Where a block is. What prefetching found is of DRAM: here its hash alone counts.
@@ -65,13 +65,13 @@ impl SsdQueue {
     #[inline]
     pub(crate) fn touch(&mut self, id: Id) {
         self.queue.move_to_front(HERE, id);
-        self.at[id as usize] = self.now;
+        self.used_at[id as usize] = self.now;
     }
 
     /// A block is here as of its last use in DRAM; as in [`SsdQueue::put_as_of`].
     pub(crate) fn touch_as_of(&mut self, at: u32, id: Id) {
         self.queue.move_to_front(FROM_DRAM, id);
-        self.at[id as usize] = at;
+        self.used_at[id as usize] = at;
     }
 
     #[inline]
@@ -105,7 +105,7 @@ impl SsdQueue {
 
     /// Accesses since the block at the back of a queue came or was used.
     fn age_of_oldest(&self, queue: usize) -> Option<u32> {
-        self.queue.oldest(queue).map(|id| self.now.wrapping_sub(self.at[id as usize]))
+        self.queue.oldest(queue).map(|id| self.now.wrapping_sub(self.used_at[id as usize]))
     }
 
     fn make_room<S: Sink>(&mut self, sink: &mut S) {
@@ -121,8 +121,8 @@ impl SsdQueue {
 
     fn insert(&mut self, queue: usize, at: u32, hash: u32, block: BlockNo) -> (Id, Slot) {
         let id = self.queue.insert(queue, hash, block);
-        growth::extend_to(&mut self.at, id, at);
-        self.at[id as usize] = at;
+        growth::extend_to(&mut self.used_at, id, at);
+        self.used_at[id as usize] = at;
         (id, self.queue.give_slot(id))
     }
 
@@ -188,6 +188,6 @@ impl SsdQueue {
 
     /// Bytes that everything takes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.queue.memory_bytes() + self.at.capacity() * size_of::<u32>()
+        self.queue.memory_bytes() + self.used_at.capacity() * size_of::<u32>()
     }
 }
