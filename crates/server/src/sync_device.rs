@@ -48,6 +48,14 @@ where
 {
     let parts: Vec<P> = parts.collect();
     let helpers = parts.len().saturating_sub(1);
+    with_helpers(parts, helpers, || {})
+}
+
+/// As [`at_once`] with so many other threads, while this one does something else first.
+fn with_helpers<P, E: Send>(parts: Vec<P>, helpers: usize, first: impl FnOnce()) -> Result<(), E>
+where
+    P: FnOnce() -> Result<(), E> + Send,
+{
     let left = Mutex::new(parts.into_iter());
     let work = || {
         let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -57,11 +65,25 @@ where
         // What no thread can be had for is done here.
         let helpers = (0..helpers).map_while(|_| thread::Builder::new().spawn_scoped(scope, work).ok());
         let helpers: Vec<_> = helpers.collect();
+        first();
         let own = work();
         let ends =
             helpers.into_iter().map(|helper| helper.join().unwrap_or_else(|panic| resume_unwind(panic)));
         ends.fold(own, Result::and)
     })
+}
+
+impl<F: Borrow<MediaFile> + Sync> FileDevice<F> {
+    /// Reads of these places, divided among threads.
+    fn reads<'a>(
+        &'a self,
+        parts: &'a mut [(u64, &mut [u8])],
+    ) -> impl Iterator<Item = impl FnOnce() -> Result<(), (u64, MediaError)> + Send + 'a> {
+        let read =
+            |(at, buf): &mut (u64, &mut [u8])| self.read_pieces(*at, buf).map_err(|error| (*at, error));
+        let shares = parts.chunks_mut(parts.len().div_ceil(THREADS).max(1));
+        shares.map(move |share| move || share.iter_mut().try_for_each(read))
+    }
 }
 
 impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
@@ -79,11 +101,17 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
     }
 
     fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
-        let this = &*self;
-        let read =
-            |(at, buf): &mut (u64, &mut [u8])| this.read_pieces(*at, buf).map_err(|error| (*at, error));
-        let shares = parts.chunks_mut(parts.len().div_ceil(THREADS).max(1));
-        at_once(shares.map(|share| move || share.iter_mut().try_for_each(read)))
+        at_once(self.reads(parts))
+    }
+
+    fn read_pages_beside(
+        &mut self,
+        parts: &mut [(u64, &mut [u8])],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), (u64, MediaError)> {
+        let parts: Vec<_> = self.reads(parts).collect();
+        let helpers = parts.len();
+        with_helpers(parts, helpers, meanwhile)
     }
 
     fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
@@ -156,6 +184,12 @@ mod tests {
             .read_pages_at_once(&mut [(5 << 20, &mut one), (0, &mut other), (1 << 20, &mut third)])
             .expect("it has them");
         assert!(one == plain[5 << 20..][..8192] && other == plain[..2 * PIECE_BYTES] && third == [7; 4096]);
+        let mut is_done = false;
+        let (mut here, mut there) = (vec![0; 8192], vec![0; 4096]);
+        device
+            .read_pages_beside(&mut [(0, &mut here), (1 << 20, &mut there)], &mut || is_done = true)
+            .expect("it has them");
+        assert!(is_done && here == plain[..8192] && there == [7; 4096]);
         let beyond = (size_bytes as u64, &mut vec![0; 4096][..]);
         let failed = device.read_pages_at_once(&mut [(0, &mut one), beyond]);
         assert_eq!(failed, Err((size_bytes as u64, MediaError::Io)), "one of them does not exist");

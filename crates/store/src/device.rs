@@ -32,6 +32,16 @@ pub trait SyncDevice {
     fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
         parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))
     }
+    /// As [`SyncDevice::read_pages_at_once`], while something else is done, if it can be.
+    fn read_pages_beside(
+        &mut self,
+        parts: &mut [(u64, &mut [u8])],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), (u64, MediaError)> {
+        let result = self.read_pages_at_once(parts);
+        meanwhile();
+        result
+    }
     /// Which of the devices below has what is written here where one copy is enough for it.
     fn home(&self, _offset_bytes: u64) -> u16 {
         0
@@ -82,6 +92,14 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
 
     fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
         (**self).read_pages_at_once(parts)
+    }
+
+    fn read_pages_beside(
+        &mut self,
+        parts: &mut [(u64, &mut [u8])],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), (u64, MediaError)> {
+        (**self).read_pages_beside(parts, meanwhile)
     }
 
     fn home(&self, offset_bytes: u64) -> u16 {

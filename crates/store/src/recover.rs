@@ -19,7 +19,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::page_offset;
 use crate::spec::Distrust;
-use crate::table_runs::{PAIR_BYTES, ReadRun, TableRun, read_runs};
+use crate::table_runs::{PAIR_BYTES, ReadRun, TableRun, read_runs_ahead};
 use crate::volume::{local_place, place_offset};
 
 /// What can be done about metadata that is damaged.
@@ -198,15 +198,14 @@ fn read_tables(
     // Where the run is not known, a start that was cut short may have written any page since.
     let durable_tables = if source.run_version == 0 { 0 } else { source.run_version.max(durable_tables) };
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
-    read_runs(device, &source.layout, source.extents, runs, |_, read| {
-        for ReadRun { run: TableRun { ordinal, pages }, bytes, .. } in read {
-            let extent = source.extents[ordinal];
-            for (page, pair) in pages.zip(bytes.chunks_exact(PAIR_BYTES)) {
-                let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
-                let (one, other) = pair.split_at(PAGE_BYTES);
-                let copies = (open(one), open(other));
-                latest = take_page(&mut tables, source, (ordinal, page, durable_tables), copies)?.max(latest);
-            }
+    read_runs_ahead(device, &source.layout, source.extents, runs, |read| {
+        let ReadRun { run: TableRun { ordinal, pages }, bytes, .. } = read;
+        let extent = source.extents[ordinal];
+        for (page, pair) in pages.zip(bytes.chunks_exact(PAIR_BYTES)) {
+            let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
+            let (one, other) = pair.split_at(PAGE_BYTES);
+            let copies = (open(one), open(other));
+            latest = take_page(&mut tables, source, (ordinal, page, durable_tables), copies)?.max(latest);
         }
         Ok(())
     })?;

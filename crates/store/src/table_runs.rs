@@ -1,6 +1,7 @@
 //! Table pages as they are read and written again, many at a time: the tables of an extent are short, and a device that is asked for those
 //! of one after the other is slow. It must not know what pages say.
 
+use std::iter::Peekable;
 use std::ops::Range;
 
 use lode_format::{DeviceLayout, PAGE_BYTES};
@@ -70,28 +71,76 @@ pub(crate) fn read_runs(
     mut take: impl FnMut(&mut dyn SyncDevice, Vec<ReadRun<'_>>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut runs = runs.peekable();
-    let mut bytes = Vec::new();
-    while runs.peek().is_some() {
-        let (mut batch, mut batch_bytes) = (Vec::new(), 0);
-        while let Some(run) = runs.next_if(|run| batch_bytes + run.bytes() <= BATCH_BYTES) {
-            batch_bytes += run.bytes();
-            batch.push(run);
-        }
-        bytes.resize(batch_bytes, 0);
-        let mut rest = &mut bytes[..];
-        let mut parts = Vec::with_capacity(batch.len());
-        for run in &batch {
-            let (part, behind) = rest.split_at_mut(run.bytes());
-            let at = layout.extent_start(extents[run.ordinal]) + layout.extent.table_page(run.pages.start, 0);
-            parts.push((at, part));
-            rest = behind;
-        }
-        at_once("read", device.read_pages_at_once(&mut parts))?;
-        let read = batch.into_iter().zip(parts);
-        let read = read.map(|(run, (offset_bytes, bytes))| ReadRun { run, offset_bytes, bytes });
-        take(device, read.collect())?;
+    let mut batch = Batch::default();
+    while batch.fill(&mut runs) {
+        at_once("read", device.read_pages_at_once(&mut batch.places(layout, extents)))?;
+        take(device, batch.runs(layout, extents).collect())?;
     }
     Ok(())
+}
+
+/// As [`read_runs`], reading on while `take` has those before.
+pub(crate) fn read_runs_ahead(
+    device: &mut dyn SyncDevice,
+    layout: &DeviceLayout,
+    extents: &[u32],
+    runs: impl Iterator<Item = TableRun>,
+    mut take: impl FnMut(ReadRun<'_>) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let mut runs = runs.peekable();
+    let (mut read, mut ahead) = (Batch::default(), Batch::default());
+    loop {
+        let is_last = !ahead.fill(&mut runs);
+        let mut taken = Ok(());
+        let mut take_all = || taken = read.runs(layout, extents).try_for_each(&mut take);
+        let result = device.read_pages_beside(&mut ahead.places(layout, extents), &mut take_all);
+        taken?;
+        at_once("read", result)?;
+        if is_last {
+            return Ok(());
+        }
+        std::mem::swap(&mut read, &mut ahead);
+    }
+}
+
+/// Runs that are read at once, one behind the other in memory.
+#[derive(Default)]
+struct Batch {
+    runs: Vec<TableRun>,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// The next runs, as many as are read at once. False: there are none.
+    fn fill(&mut self, runs: &mut Peekable<impl Iterator<Item = TableRun>>) -> bool {
+        self.runs.clear();
+        let mut batch_bytes = 0;
+        while let Some(run) = runs.next_if(|run| batch_bytes + run.bytes() <= BATCH_BYTES) {
+            batch_bytes += run.bytes();
+            self.runs.push(run);
+        }
+        self.bytes.resize(batch_bytes, 0);
+        !self.runs.is_empty()
+    }
+
+    fn runs<'a>(&'a mut self, layout: &DeviceLayout, extents: &[u32]) -> impl Iterator<Item = ReadRun<'a>> {
+        let mut rest = &mut self.bytes[..];
+        self.runs.iter().map(move |run| {
+            let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(run.bytes());
+            rest = behind;
+            let table = layout.extent.table_page(run.pages.start, 0);
+            ReadRun {
+                run: run.clone(),
+                offset_bytes: layout.extent_start(extents[run.ordinal]) + table,
+                bytes,
+            }
+        })
+    }
+
+    /// Where they are, and where they are to go.
+    fn places<'a>(&'a mut self, layout: &DeviceLayout, extents: &[u32]) -> Vec<(u64, &'a mut [u8])> {
+        self.runs(layout, extents).map(|ReadRun { offset_bytes, bytes, .. }| (offset_bytes, bytes)).collect()
+    }
 }
 
 /// Writes runs to where they were read.

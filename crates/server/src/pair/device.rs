@@ -137,6 +137,14 @@ impl SyncDevice for CacheDevice {
         either!(self, device => device.read_pages_at_once(parts))
     }
 
+    fn read_pages_beside(
+        &mut self,
+        parts: &mut [(u64, &mut [u8])],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), (u64, MediaError)> {
+        either!(self, device => device.read_pages_beside(parts, meanwhile))
+    }
+
     fn home(&self, offset_bytes: u64) -> u16 {
         either!(self, device => device.home(offset_bytes))
     }
