@@ -23,7 +23,7 @@ use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransm
 use lode_store::{StoreView, SyncDevice};
 use lode_types::{BlockSize, MediaError};
 
-use tables::full_page;
+use tables::{STAMP, full_page};
 
 const LODE: &str = env!("CARGO_BIN_EXE_lode");
 /// Longer than any start that is measured.
@@ -117,7 +117,7 @@ impl Site {
         self.ssd_bytes * DISK_PER_SSD / BlockSize::KIB_4.bytes() - 1
     }
 
-    /// As if the volume had been full when the daemon was killed. Where only the newer copy of each page says so, the older one is empty.
+    /// As if the volume had been full for longer than since the last checkpoint when the daemon was killed. Where only the newer copy of each page says so, the older one is empty.
     fn fill_tables(&self, is_in_both_copies: bool) {
         let file =
             OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");
@@ -145,6 +145,8 @@ impl Site {
         });
         let mut directory = Directory::newest(cache, [&copies[0], &copies[1]]).expect("it was served");
         directory.unwritten.clear();
+        // What is older than the run is known to be durable.
+        directory.volumes.iter_mut().flatten().for_each(|volume| volume.run_version = STAMP + 1);
         directory.generation += 1;
         let bytes = directory.encode(cache).expect("it was read");
         device.write(DeviceLayout::directory(directory.copy()), &bytes).expect("it was formatted");

@@ -134,7 +134,7 @@ impl Front {
             counters: Counters::default(),
             queue: Queue::new(config.block),
             passed_blocks: 0,
-            held_by: [WaitedFor::Room; Kind::COUNT],
+            held_by: [WaitedFor::Start; Kind::COUNT],
             effects: Vec::new(),
             starving: false,
             starved: false,
@@ -279,6 +279,11 @@ impl Front {
         };
         self.passed_blocks = passed_blocks;
         self.queue.take(kind)
+    }
+
+    /// The next read, whatever room there is. [`Front::decided`] is to be told when it has ended.
+    pub(crate) fn next_read(&mut self) -> Option<Taken> {
+        self.queue.take(Kind::Read)
     }
 
     /// All that are ready wait.

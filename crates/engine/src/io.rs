@@ -36,6 +36,8 @@ pub(crate) enum Owner {
     RedoRanges,
     /// The flush of the redo log in flight.
     RedoFlush,
+    /// This part of a read that is served past the scheme.
+    EarlyRead(usize),
 }
 
 /// One read or write of one owner.

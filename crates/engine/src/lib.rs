@@ -43,6 +43,7 @@ mod shelf;
 mod space;
 mod ssd;
 mod switch;
+mod taking_over;
 mod waiting;
 mod waits;
 mod written;

@@ -22,7 +22,7 @@ pub struct Memory {
     pub frames_bytes: u64,
     /// What frames take beside their bytes.
     pub frame_tables_bytes: u64,
-    /// What the scheme knows of blocks, cached and not.
+    /// What the scheme knows of blocks, cached and not, and for a moment after a start what it is to be told of.
     pub scheme_bytes: u64,
     /// What each place on the SSD holds, and which are free.
     pub ssd_places_bytes: u64,

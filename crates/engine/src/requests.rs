@@ -251,6 +251,11 @@ impl Requests {
         }
     }
 
+    /// A request is not under way any more, and nobody is told.
+    pub(crate) fn withdraw(&mut self, request: usize) {
+        self.pending.remove(request);
+    }
+
     fn answer(&mut self, request: usize) {
         let Pending { token, data, error, served, waits, .. } = self.pending.remove(request);
         self.answers.push_back(Answer { token, result: error.map_or(Ok(()), Err), data, served, waits });

@@ -28,11 +28,13 @@ pub enum WaitedFor {
     BackingWrite,
     /// The backing disk, to flush.
     BackingFlush,
+    /// What was found on the SSD at the start to be taken over.
+    Start,
 }
 
 impl WaitedFor {
     /// How many there are.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
     /// All, in their order.
     pub const ALL: [WaitedFor; WaitedFor::COUNT] = [
         WaitedFor::Order,
@@ -45,6 +47,7 @@ impl WaitedFor {
         WaitedFor::BackingRead,
         WaitedFor::BackingWrite,
         WaitedFor::BackingFlush,
+        WaitedFor::Start,
     ];
 }
 

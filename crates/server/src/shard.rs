@@ -99,6 +99,8 @@ pub(crate) struct Shard {
     fences: Fences,
     /// Volumes that are to be served no more.
     removals: Removals,
+    /// Volumes whose schemes do not know yet all that was found on the SSD.
+    taking_over: Vec<usize>,
 }
 
 impl Shard {
@@ -128,7 +130,9 @@ impl Shard {
             stopping: Stopping::No,
             fences: Fences::default(),
             removals: Removals::default(),
+            taking_over: Vec::new(),
         };
+        shard.taking_over = shard.volumes.numbers();
         shard.volumes.numbers().into_iter().for_each(|at| shard.ask_engine(at));
         shard
     }
@@ -142,7 +146,11 @@ impl Shard {
         loop {
             let until_tick = next_tick.saturating_duration_since(Instant::now());
             let ends = !matches!(self.stopping, Stopping::No) || !self.removals.is_empty();
-            let pause = if ends { STOP_TICK.min(until_tick) } else { until_tick };
+            let pause = match ends {
+                _ if !self.taking_over.is_empty() => Duration::ZERO,
+                true => STOP_TICK.min(until_tick),
+                false => until_tick,
+            };
             self.turn(pause, &mut done)?;
             let now = Instant::now();
             if now >= next_tick {
@@ -165,8 +173,16 @@ impl Shard {
         for done in done.drain(..) {
             self.dispatch(done);
         }
+        self.take_over();
         self.settle();
         Ok(())
+    }
+
+    /// Volumes that were started take over what was found on the SSD, one step each.
+    fn take_over(&mut self) {
+        let volumes = std::mem::take(&mut self.taking_over);
+        let goes_on = |at: &usize| self.with_volume(*at, Volume::take_over).unwrap_or(false);
+        self.taking_over = volumes.into_iter().filter(goes_on).collect();
     }
 
     fn tick(&mut self) {

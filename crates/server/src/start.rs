@@ -213,7 +213,8 @@ impl Plan<'_> {
             records_taken_over: attached.taken_over_records,
         });
         let tag = attached.as_ref().map(Attached::tag);
-        let engine = Engine::new(config, &vm.settings, attached);
+        // The shard has it take over what was found, while guests are served.
+        let engine = Engine::start(config, &vm.settings, attached);
         let scheme = LiveScheme::new(vm.settings.clone(), is_divided, config.share);
         let (share, largest_share) = (config.share, config.largest_share);
         let started = Started { number: 0, share, largest_share, has_volume: tag.is_some() };

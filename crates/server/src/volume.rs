@@ -47,6 +47,8 @@ pub(crate) use self::migration::Migration;
 
 /// Most stretches that are kept for such a question.
 const MOST_STRETCHES: usize = 128;
+/// Blocks that a scheme is told of at least before its volume's guests and others have their turn: a millisecond or two.
+const TAKEN_OVER_BLOCKS: usize = 1 << 14;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Token of the flush that ends a volume's service.
 const LAST_FLUSH: u64 = u64::MAX;
@@ -329,6 +331,11 @@ impl Volume {
             Command::Trim | Command::Cache | Command::WriteZeroes | Command::BlockStatus => return,
         }
         self.latencies.waited(took);
+    }
+
+    /// Has its scheme take over some more of what the start found on the SSD. True: there is more.
+    pub(crate) fn take_over(&mut self) -> bool {
+        self.engine.take_over(TAKEN_OVER_BLOCKS)
     }
 
     /// Says what time it is.

@@ -18,6 +18,7 @@ pub(crate) const CAUSE_NAMES: [(&str, &str); CAUSES] = [
     ("backing_read", "reads of the backing disk"),
     ("backing_write", "writes to the backing disk"),
     ("backing_flush", "flushes of the backing disk"),
+    ("start", "the start to take over what the SSD holds"),
     ("client", "its bytes from the client"),
     ("daemon", "the daemon"),
 ];

@@ -175,6 +175,11 @@ impl Places {
         self.contents.get(place).held
     }
 
+    /// Places that hold something, in ascending order, and what.
+    pub fn held_all(&self) -> impl Iterator<Item = (Place, HeldBlock)> {
+        self.contents.occupied().map(|(place, content)| (place, content.held))
+    }
+
     /// Fetches what these places hold, for whoever will soon ask.
     pub fn prefetch(&self, places: &[Place]) {
         self.contents.prefetch(places);
@@ -188,12 +193,6 @@ impl Places {
     /// Whether a place holds a block that is newer than the backing disk.
     pub fn is_dirty(&self, place: Place) -> bool {
         self.held(place).state == EntryState::Dirty
-    }
-
-    /// The blocks that are newer than the backing disk, in ascending order of their places.
-    pub fn dirty_blocks(&self) -> impl Iterator<Item = BlockNo> {
-        let dirty = self.contents.occupied().filter(|(_, content)| content.held.state == EntryState::Dirty);
-        dirty.map(|(_, content)| content.held.block)
     }
 
     /// The version at which it is durable that a place holds what it does; no later than the durable one where it is.

@@ -95,6 +95,8 @@ pub struct Plan {
     pub start_hangs: u64,
     /// What a start asks of the SSD at once is carried out in any order, and where it is cut short, each of it has happened or not.
     pub starts_at_once: bool,
+    /// Schemes are told by and by of what starts find, while guests are served.
+    pub takes_over_in_steps: bool,
     /// With other volumes: their backing disks are one device, whose flushes cover and fail all.
     pub shares_backing: bool,
     /// In how many of a hundred steps a drain begins, or a few times ends early.
@@ -310,7 +312,8 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
                     true => World::new(machine, rng.bits()),
                     false => World::on(machine, rng.bits(), empty),
                 };
-                let world = world.map_err(|error| fault(error.to_string()))?;
+                let mut world = world.map_err(|error| fault(error.to_string()))?;
+                plan.prepare_taking_over(&mut world);
                 *volume = Some((world, Guest::new(plan, i as u32), rng));
             }
             let Some((world, guest, rng)) = volume else { continue };

@@ -3,7 +3,7 @@
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_engine::{EngineConfig, OrderedConfig};
 use lode_policy::{Quota, SchemeInfo, WriteBudget};
-use lode_types::{BlockSize, Level};
+use lode_types::{BlockSize, Level, Rng};
 
 use crate::{Crash, Decay, Faults, Machine, Plan, RunCounts, World, run, run_together};
 
@@ -221,6 +221,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         start_read_tries: 0,
         start_hangs: 0,
         starts_at_once: false,
+        takes_over_in_steps: Rng::new(seed.rotate_left(4) ^ 0x7a0e).chance(50),
         shares_backing: false,
         drains: 0,
         write_arounds: 0,

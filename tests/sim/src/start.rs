@@ -4,6 +4,7 @@ use lode_types::Rng;
 
 use crate::disk::SimDisk;
 use crate::run::Plan;
+use crate::world::World;
 
 /// Reads of a start of which one may fail.
 const MOST_READS_OF_A_START: u64 = 60;
@@ -13,6 +14,13 @@ impl Plan {
     pub(crate) fn prepare_starts(&self, ssd: &mut SimDisk) {
         // Of its own numbers, so that seeds are otherwise what they were.
         ssd.at_once = self.starts_at_once.then(|| Rng::new(self.seed.rotate_left(36) ^ 0xa70c));
+    }
+
+    /// Before a volume is started again.
+    pub(crate) fn prepare_taking_over(&self, world: &mut World) {
+        if self.takes_over_in_steps {
+            world.take_over_in_steps(self.seed.rotate_left(28) ^ 0x57e9);
+        }
     }
 
     /// One of the next reads fails.

@@ -89,6 +89,8 @@ pub struct World {
     /// A flush of the backing disk failed in this run, and that is not remembered yet.
     disk_failure_untold: bool,
     engine: Engine,
+    /// Where schemes are told by and by of what was found: how much at a time, and what comes before.
+    taking_over: Option<Rng>,
     /// Divides the levels of the engine's own share: it is the only VM here.
     sizer: Sizer,
     now_ns: u64,
@@ -183,6 +185,7 @@ impl World {
             number: 0,
             memory: HostMemory::default(),
             engine: Engine::new(machine.config, &machine.settings, None),
+            taking_over: None,
             sizer: World::sizer(&machine),
             machine,
             now_ns: 0,
@@ -282,6 +285,10 @@ impl World {
             return false;
         }
         self.notice_failures();
+        if self.take_over_step() {
+            self.steps += 1;
+            return true;
+        }
         if self.space_step() {
             self.steps += 1;
             self.take_commands();

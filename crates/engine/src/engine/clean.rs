@@ -15,6 +15,7 @@ impl Engine {
     /// meanwhile; what they make dirty from here on is left out. Begins anew when a drain is under way. Takes a look
     /// at every block of the SSD at once.
     pub fn drain(&mut self) {
+        self.take_over_the_rest();
         if self.drain_groups() {
             return;
         }

@@ -83,7 +83,7 @@ impl Engine {
     }
 
     /// The request under way of which a piece is about to be decided, or refused, with what it has waited for until now.
-    fn admit(&mut self, next: &mut Taken) -> usize {
+    pub(super) fn admit(&mut self, next: &mut Taken) -> usize {
         let held_by = self.front.held_by(next);
         let key = match next.key() {
             Some(key) => key,

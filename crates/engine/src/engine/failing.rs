@@ -27,6 +27,7 @@ impl Engine {
         if self.has_failed(device) {
             return;
         }
+        self.take_over_the_rest();
         match device {
             DeviceId::Ssd if self.levels.store().is_some() => self.fail_ssd(),
             DeviceId::Backing => self.fail_backing(),

@@ -20,12 +20,13 @@ mod reissuing;
 mod settings;
 mod space;
 mod switching;
+mod taking_over;
 
 use std::ops::Range;
 
-use lode_format::VolumeTag;
+use lode_format::{EntryState, VolumeTag};
 use lode_policy::{Counters, Scheme, Settings};
-use lode_store::{Attached, Place, VolumeStore};
+use lode_store::{Attached, VolumeStore};
 use lode_types::{BlockNo, Buf, ByteList, Level, MediaError, planted};
 
 use self::carry::AtHand;
@@ -53,6 +54,7 @@ use crate::requests::{Durability, Requests};
 use crate::scrub::Scrub;
 use crate::space::SpaceClient;
 use crate::switch::{Switch, build_front};
+use crate::taking_over::{EarlyReads, TakingOver};
 use crate::written::Written;
 
 /// One volume's cache. See the crate's documentation for the driver's loop.
@@ -65,6 +67,9 @@ pub struct Engine {
     writes_around: bool,
     /// What guests ask, and the scheme that decides.
     front: Front,
+    /// What was found on the SSD, until the scheme knows all of it.
+    taking_over: Option<TakingOver>,
+    early_reads: EarlyReads,
     /// A scheme that is to take its place.
     switch: Option<Switch>,
     requests: Requests,
@@ -96,6 +101,17 @@ impl Engine {
     /// # Panics
     /// When the scheme needs the future, which no engine knows; see `SchemeInfo::check_without_future`.
     pub fn new(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
+        let mut engine = Engine::start(config, settings, attached);
+        engine.take_over_the_rest();
+        engine
+    }
+
+    /// As [`Engine::new`], with a scheme that does not know yet what was recovered: [`Engine::take_over`] tells it. Until then reads are
+    /// served, and whatever else is asked of it waits, or takes the rest over at once.
+    ///
+    /// # Panics
+    /// As [`Engine::new`].
+    pub fn start(config: EngineConfig, settings: &Settings, attached: Option<Attached>) -> Engine {
         let [frames, _, mirrors] = Level::ALL.map(|level| config.places(level) as u32);
         // Without an SSD there is no name for the volume, and nothing but a checksum would know it.
         let tag = attached.as_ref().map_or(VolumeTag(0), Attached::tag);
@@ -119,6 +135,8 @@ impl Engine {
             writes_around: false,
             reissues: front.reissuing().is_some().then(Reissues::default),
             front,
+            taking_over: None,
+            early_reads: EarlyReads::default(),
             switch: None,
             requests: Requests::default(),
             flights: Flights::default(),
@@ -136,15 +154,17 @@ impl Engine {
             gauges: Gauges::default(),
             config,
         };
-        engine.take_over(&recovered);
+        engine.note_found();
+        engine.taking_over = engine.begin_taking_over(recovered);
         engine.run();
         engine
     }
 
-    /// Gives the scheme what was found on the SSD, least recent first.
-    fn take_over(&mut self, recovered: &[Place]) {
+    /// What is newer on the SSD than on the disk is written, and what the disk is behind.
+    fn note_found(&mut self) {
         let Some(store) = self.levels.store() else { return };
-        for block in store.places().dirty_blocks() {
+        let all = store.places().held_all();
+        for block in all.filter(|(_, held)| held.state == EntryState::Dirty).map(|(_, held)| held.block) {
             let start = self.config.block.start_of(block);
             self.written.set(&(start..start + self.config.block.bytes()));
             // What the disk is behind at a start is one group.
@@ -152,7 +172,6 @@ impl Engine {
                 ordered.found(block);
             }
         }
-        self.hand_over(recovered, &[]);
     }
 
     /// What it was made for, and what was changed since.
@@ -182,7 +201,9 @@ impl Engine {
             self.requests.refuse(token, error);
         }
         // Nothing else can move before the request does: all moved that could when the last input was taken.
-        self.admit_next();
+        if self.taking_over.is_none() {
+            self.admit_next();
+        }
         self.run();
     }
 
@@ -217,6 +238,7 @@ impl Engine {
         match owner {
             Owner::Block(block) => self.block_command_ended(block, result, data),
             Owner::DiskWrite(block) => self.disk_write_ended(block, result),
+            Owner::EarlyRead(part) => self.early_read_ended(part, result, data),
             Owner::Reissue(block) => self.reissue_ended(block, result),
             Owner::Destage(at) => self.destage_command_ended(at, result, data),
             Owner::Range => self.range_command_ended(result),
@@ -253,6 +275,9 @@ impl Engine {
     /// Called now and then (about once a second): writes that wait to be committed together are committed now, and what failed is
     /// tried again.
     pub fn tick(&mut self) {
+        if self.taking_over.is_some() {
+            return;
+        }
         if let Some(store) = self.levels.store_mut().filter(|store| !store.is_saved()) {
             store.want_commit();
         }
@@ -285,6 +310,7 @@ impl Engine {
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty()
             && self.front.is_empty()
+            && self.taking_over.is_none()
             && self.flights.is_empty()
             && self.io.is_idle()
             && !self.disk.has_range()
@@ -328,7 +354,9 @@ impl Engine {
     /// Bytes of memory by table.
     pub fn memory(&self) -> Memory {
         Memory {
-            scheme_bytes: self.front.scheme().memory_bytes() as u64,
+            scheme_bytes: (self.front.scheme().memory_bytes()
+                + self.taking_over.as_ref().map_or(0, TakingOver::memory_bytes))
+                as u64,
             allocation_bytes: self.written.memory_bytes() as u64,
             cleaning_bytes: (self.drain.memory_bytes()
                 + self.background.memory_bytes()
@@ -385,8 +413,11 @@ impl Engine {
         }
     }
 
-    /// Moves on everything that can move.
+    /// Moves on everything that can move: nothing, before the scheme knows what there is.
     fn run(&mut self) {
+        if self.taking_over.is_some() && !planted("decides-before-it-knows-all") {
+            return;
+        }
         self.drive_all();
         while self.copies_hold_guests_up() {
             self.give_up_waiting_copies();

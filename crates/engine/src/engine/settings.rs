@@ -83,6 +83,7 @@ impl Tenant for Engine {
     }
 
     fn resize(&mut self, quota: Quota) {
+        self.take_over_the_rest();
         match self.config.largest_share {
             Some(largest) => self.set_share(quota, largest),
             None => {

@@ -15,6 +15,7 @@ use crate::flight::{BlockOp, Place, SsdCopy};
 use crate::front::PREFETCHED;
 use crate::reissue::Reissues;
 use crate::switch::{Holder, Switch};
+use crate::taking_over::TakingOver;
 
 impl Engine {
     /// Another scheme, or the same with other settings, decides from now on, with the share that the volume has of the levels
@@ -122,22 +123,42 @@ impl Engine {
     /// Gives the scheme what is on the SSD: what is settled there, least recent first, then what is in flight. What it has no room for is
     /// given up, a dirty block by way of the backing disk.
     pub(super) fn hand_over(&mut self, settled: &[Place], in_flight: &[(BlockNo, Holder)]) {
-        let capacity = self.front.quota().ssd_blocks as usize;
-        let count = settled.len() + in_flight.len();
-        let excess = count.saturating_sub(capacity);
-        self.front.expect(count - excess);
+        let excess = self.expect(settled.len() + in_flight.len());
         let (settled_out, settled) = settled.split_at(excess.min(settled.len()));
         let (in_flight_out, in_flight) = in_flight.split_at(excess - settled_out.len());
-        for some in settled_out.chunks(PREFETCHED) {
+        self.give_up_settled(settled_out);
+        in_flight_out.iter().for_each(|&(block, holder)| self.hand_over_one(block, holder, None));
+        self.restore_settled(settled);
+        in_flight.chunks(PREFETCHED).for_each(|some| self.restore(some));
+    }
+
+    /// The scheme is about to be told of so many blocks. How many of them it has no room for.
+    fn expect(&mut self, blocks: usize) -> usize {
+        let excess = blocks.saturating_sub(self.front.quota().ssd_blocks as usize);
+        self.front.expect(blocks - excess);
+        excess
+    }
+
+    /// What was found at a start is to be handed over in the same way, when there is time for it.
+    pub(super) fn begin_taking_over(&mut self, found: Vec<Place>) -> Option<TakingOver> {
+        let excess = self.expect(found.len());
+        TakingOver::of(found, excess)
+    }
+
+    /// What these places hold leaves the SSD.
+    pub(super) fn give_up_settled(&mut self, places: &[Place]) {
+        for some in places.chunks(PREFETCHED) {
             let given_up = self.holders(some);
             given_up.into_iter().for_each(|(block, holder)| self.hand_over_one(block, holder, None));
         }
-        in_flight_out.iter().for_each(|&(block, holder)| self.hand_over_one(block, holder, None));
-        for some in settled.chunks(PREFETCHED) {
+    }
+
+    /// The scheme takes over what these places hold.
+    pub(super) fn restore_settled(&mut self, places: &[Place]) {
+        for some in places.chunks(PREFETCHED) {
             let taken_over = self.holders(some);
             self.restore(&taken_over);
         }
-        in_flight.chunks(PREFETCHED).for_each(|some| self.restore(some));
     }
 
     /// What these places hold, and them as its holders. Few at a time: a list of all would take more memory than all that is known of the

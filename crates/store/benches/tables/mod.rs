@@ -4,7 +4,7 @@ use lode_format::{ENTRIES_PER_PAGE, EntryState, ExtentLayout, TableEntry, TableP
 use lode_types::mix;
 
 /// Version up to which the pages speak of durable things.
-const STAMP: u64 = 1 << 40;
+pub const STAMP: u64 = 1 << 40;
 
 /// One copy of a page of an extent whose places hold each another block, below `blocks`, of scattered versions, a quarter of them dirty.
 pub fn full_page(

@@ -7,6 +7,7 @@ use lode_engine::{Engine, EngineConfig, SharedDevice};
 use lode_format::VolumeTag;
 use lode_policy::{Quota, SchemeInfo, Tenant};
 use lode_store::{Attached, Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
+use lode_types::Rng;
 
 use super::World;
 use crate::disk::SimDisk;
@@ -84,7 +85,8 @@ impl World {
         if let (Some(ordered), Some(last_group)) = (&mut config.ordered, last_group) {
             ordered.last_group = last_group;
         }
-        self.engine = Engine::new(config, &self.machine.settings, attached);
+        let start = if self.taking_over.is_some() { Engine::start } else { Engine::new };
+        self.engine = start(config, &self.machine.settings, attached);
         self.ticks = 0;
         self.fenced = self.fenced_until_reboot.then_some(Distrust::Clean);
         self.bad_places.clear();
@@ -94,6 +96,24 @@ impl World {
             self.read_ssd = SimDisk::new(needed);
         }
         Ok(())
+    }
+
+    /// From now on schemes are told by and by of what starts find, while guests are served.
+    pub fn take_over_in_steps(&mut self, seed: u64) {
+        self.taking_over = Some(Rng::new(seed));
+    }
+
+    /// The scheme is told of some more of what the start found. False: of nothing, as a device has its turn.
+    pub(super) fn take_over_step(&mut self) -> bool {
+        const MOST_BLOCKS: u64 = 8;
+        let Some(rng) = &mut self.taking_over else { return false };
+        if !self.engine.is_taking_over() || !(self.due.is_empty() || rng.chance(40)) {
+            return false;
+        }
+        self.engine.set_clock(self.now_ns);
+        self.engine.take_over(1 + rng.below(MOST_BLOCKS) as usize);
+        self.take_commands();
+        true
     }
 
     /// A volume that was at rest is served no more, while others are.

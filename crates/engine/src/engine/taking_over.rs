@@ -1,0 +1,133 @@
+//! The scheme is told of what was found on the SSD, some at a time, while guests' reads are served past it. Whatever else they ask,
+//! and all that is done in the background, waits until it knows everything; what is on the SSD stays as it is until then.
+//!
+//! A read that does not find what it should goes to the scheme with all others, where damage and failures are dealt with.
+
+use lode_format::EntryState;
+use lode_store::VolumeStore;
+use lode_types::{Buf, MediaError, blocks_of, planted};
+
+use super::Engine;
+use crate::command::DeviceId;
+use crate::flight::PartEnd;
+use crate::guest::Served;
+use crate::io::{Find, Owner, Want};
+use crate::taking_over::{EarlyPart, NextPlaces};
+use crate::waits::WaitedFor;
+
+impl Engine {
+    /// Tells the scheme of more that was found on the SSD, of `least_blocks` or a part of all, and begins the reads that came since the
+    /// last call. True: there is more to be told, and everything but reads waits for it.
+    pub fn take_over(&mut self, least_blocks: usize) -> bool {
+        let Some(mut taking_over) = self.taking_over.take() else { return false };
+        self.begin_early_reads();
+        match taking_over.next(least_blocks) {
+            Some(NextPlaces::GiveUp(places)) => self.give_up_settled(places),
+            Some(NextPlaces::Restore(places)) => self.restore_settled(places),
+            None => {}
+        }
+        if !taking_over.is_over() {
+            self.taking_over = Some(taking_over);
+            return true;
+        }
+        drop(taking_over);
+        self.run();
+        false
+    }
+
+    /// Whether the scheme has not been told of everything that was found.
+    pub fn is_taking_over(&self) -> bool {
+        self.taking_over.is_some()
+    }
+
+    /// For what cannot wait.
+    pub(super) fn take_over_the_rest(&mut self) {
+        while self.take_over(usize::MAX) {}
+    }
+
+    /// Begins the reads that need not wait for others. What came later than they and has to do with their blocks waits for them.
+    fn begin_early_reads(&mut self) {
+        let mut reads = Vec::new();
+        while let Some(mut taken) = self.front.next_read() {
+            let request = self.admit(&mut taken);
+            let (offset_bytes, length_bytes) = taken.request().op.range();
+            // It counts as one part by itself.
+            for _ in 1..blocks_of(self.config.block, offset_bytes, length_bytes).len() {
+                self.requests.add_part(request);
+            }
+            reads.push((request, taken));
+        }
+        let places = self.levels.store().expect("what was found is on it").places();
+        for (number, part) in self.early_reads.begin(reads, places, self.config.block) {
+            self.read_early(number, &part);
+        }
+    }
+
+    fn read_early(&mut self, number: usize, part: &EarlyPart) {
+        let owner = Owner::EarlyRead(number);
+        let store = self.levels.store().map(VolumeStore::places);
+        let want = match part.found {
+            // Whoever deals with what went with an SSD deals with this.
+            Some((place, _)) if store.is_some_and(|places| places.is_dropped(place)) => {
+                return self.early_part_ended(number, false);
+            }
+            Some((place, held)) => {
+                let is_pair = self.config.ssd_is_pair;
+                let find = is_pair.then_some(Find { block: part.block, crc: held.crc, every_copy: false });
+                Want {
+                    device: DeviceId::Ssd,
+                    offset_bytes: self.levels.store().expect("it has places").offset(place),
+                    len: self.config.block.bytes() as usize,
+                    data: None,
+                    owner,
+                    find,
+                    one_copy: is_pair && held.state != EntryState::Dirty,
+                }
+            }
+            None => Want {
+                device: DeviceId::Backing,
+                offset_bytes: self.config.block.start_of(part.block),
+                len: self.block_len(part.block),
+                data: None,
+                owner,
+                find: None,
+                one_copy: false,
+            },
+        };
+        self.io.want(want);
+    }
+
+    /// A command for a part of an early read has ended.
+    pub(super) fn early_read_ended(&mut self, number: usize, result: Result<(), MediaError>, data: Buf) {
+        let EarlyPart { block, slice, found, .. } = self.early_reads.part(number);
+        let is_right = |data: &[u8]| {
+            let places = self.levels.store().map(VolumeStore::places);
+            // By what the place held when it was looked for: others may have it since.
+            found
+                .is_none_or(|(_, held)| places.is_some_and(|places| places.checksum(block, data) == held.crc))
+        };
+        let is_delivered = result.is_ok() && (is_right(data.as_slice()) || planted("early-read-unchecked"));
+        let from = if found.is_some() { WaitedFor::SsdRead } else { WaitedFor::BackingRead };
+        self.requests.waited(slice.request, from);
+        if is_delivered {
+            let bytes = data.padded(self.config.block.bytes() as usize).freeze();
+            self.requests.deliver(block, &slice, &bytes);
+        }
+        self.early_part_ended(number, is_delivered);
+    }
+
+    fn early_part_ended(&mut self, number: usize, is_delivered: bool) {
+        let EarlyPart { slice, found, .. } = self.early_reads.part(number);
+        let ended = self.early_reads.ended(number, is_delivered);
+        if ended.as_ref().is_some_and(|taken| !taken.is_over()) {
+            // The scheme decides it as if it had not been taken.
+            self.requests.withdraw(slice.request);
+        } else {
+            let served = if found.is_some() { Served::Ssd } else { Served::Backing };
+            self.end_part(slice.request, PartEnd::Served(served));
+        }
+        if let Some(taken) = ended {
+            self.front.decided(taken, self.requests.now_ns());
+        }
+    }
+}

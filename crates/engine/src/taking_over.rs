@@ -1,0 +1,160 @@
+//! What was found on the SSD at a start and the scheme has not been told of yet, and reads that guests ask for meanwhile. Of such reads all
+//! blocks are looked for in the places at once, and each is read where it is: what is on the SSD does not change until the scheme
+//! decides, and everything but reads waits for that. It must not know schemes or devices.
+
+use hashbrown::HashMap;
+use lode_store::{HeldBlock, Place, Places};
+use lode_types::{BlockNo, BlockSize, Counter, blocks_of, planted};
+use slab::Slab;
+
+use crate::flight::RequestSlice;
+use crate::waiting::Taken;
+
+/// Parts of all that was found that the scheme is told of at a time: to look for blocks in all places takes about as long.
+const PARTS: usize = 32;
+
+/// Places that the scheme is to be told of, least recent first.
+#[derive(Debug)]
+pub(crate) struct TakingOver {
+    places: Vec<Place>,
+    at: usize,
+    /// So many of the first are more than it has room for.
+    excess: usize,
+}
+
+/// Places that the scheme is told of next.
+pub(crate) enum NextPlaces<'a> {
+    /// It has no room for these.
+    GiveUp(&'a [Place]),
+    Restore(&'a [Place]),
+}
+
+impl TakingOver {
+    /// What these places hold, of which so much is to be given up; `None`: nothing.
+    pub(crate) fn of(places: Vec<Place>, excess: usize) -> Option<TakingOver> {
+        (!places.is_empty()).then_some(TakingOver { places, at: 0, excess })
+    }
+
+    /// The next places, `least` or more unless fewer are left.
+    pub(crate) fn next(&mut self, least: usize) -> Option<NextPlaces<'_>> {
+        let all = self.places.len();
+        let end = self.at.saturating_add(least.max(all / PARTS).max(1)).min(all);
+        let (from, is_excess) = (self.at, self.at < self.excess);
+        self.at = if is_excess { end.min(self.excess) } else { end };
+        let some = &self.places[from..self.at];
+        match is_excess {
+            _ if some.is_empty() => None,
+            true => Some(NextPlaces::GiveUp(some)),
+            false => Some(NextPlaces::Restore(some)),
+        }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.at == self.places.len()
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.places.capacity() * size_of::<Place>()
+    }
+}
+
+/// A read that is served past the scheme. Until it has ended, what came later and has to do with its blocks waits for it.
+#[derive(Debug)]
+struct EarlyRead {
+    taken: Taken,
+    parts_left: u32,
+    has_failed: bool,
+}
+
+/// A block of such a read: where it was found, if it is on the SSD.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EarlyPart {
+    read: usize,
+    pub(crate) block: BlockNo,
+    pub(crate) slice: RequestSlice,
+    pub(crate) found: Option<(Place, HeldBlock)>,
+}
+
+/// Such reads under way.
+#[derive(Debug, Default)]
+pub(crate) struct EarlyReads {
+    reads: Slab<EarlyRead>,
+    parts: Slab<EarlyPart>,
+}
+
+impl EarlyReads {
+    /// Looks for the blocks of reads, which have these numbers among the requests under way. What is to be read for them, by the numbers of
+    /// parts.
+    pub(crate) fn begin(
+        &mut self,
+        reads: Vec<(usize, Taken)>,
+        places: &Places,
+        size: BlockSize,
+    ) -> Vec<(usize, EarlyPart)> {
+        let blocks = |taken: &Taken| {
+            let (offset_bytes, length_bytes) = taken.request().op.range();
+            blocks_of(size, offset_bytes, length_bytes)
+        };
+        let wanted = reads.iter().flat_map(|(_, taken)| blocks(taken)).map(|part| part.block);
+        let found = look_for(places, wanted.collect());
+        let mut begun = Vec::new();
+        for (request, taken) in reads {
+            let parts = blocks(&taken);
+            let read =
+                self.reads.insert(EarlyRead { taken, parts_left: parts.len() as u32, has_failed: false });
+            let mut buf_at = 0;
+            for part in parts {
+                let slice = RequestSlice { request, buf_at, start: part.start, len: part.len };
+                buf_at += part.len;
+                let found = found.get(&part.block).copied().flatten();
+                let part = EarlyPart { read, block: part.block, slice, found };
+                begun.push((self.parts.insert(part), part));
+            }
+        }
+        begun
+    }
+
+    /// A part of a read.
+    pub(crate) fn part(&self, number: usize) -> EarlyPart {
+        self.parts[number]
+    }
+
+    /// A part was delivered, or could not be. If it was the last one of its read, that, of which nothing is left where all were delivered.
+    pub(crate) fn ended(&mut self, number: usize, is_delivered: bool) -> Option<Taken> {
+        let at = self.parts.remove(number).read;
+        let read = &mut self.reads[at];
+        read.has_failed |= !is_delivered;
+        read.parts_left.count_down();
+        if read.parts_left > 0 {
+            return None;
+        }
+        let EarlyRead { mut taken, has_failed, .. } = self.reads.remove(at);
+        if !has_failed {
+            taken.give_up_rest();
+        }
+        Some(taken)
+    }
+}
+
+/// Looks for blocks in all places.
+fn look_for(places: &Places, blocks: Vec<BlockNo>) -> HashMap<BlockNo, Option<(Place, HeldBlock)>> {
+    /// Bits that tell of most blocks that they are not looked for.
+    const BITS_LOG2: u32 = 16;
+    let mut found: HashMap<BlockNo, Option<(Place, HeldBlock)>> =
+        blocks.into_iter().map(|block| (block, None)).collect();
+    if found.is_empty() || planted("not-taken-over-yet-is-absent") {
+        return found;
+    }
+    // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4): what is done for every place is to cost little.
+    let bit =
+        |block: BlockNo| (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS_LOG2)) as usize;
+    let mut wanted = vec![0u64; 1 << (BITS_LOG2 - 6)];
+    found.keys().for_each(|&block| wanted[bit(block) / 64] |= 1 << (bit(block) % 64));
+    let is_wanted = |held: &HeldBlock| wanted[bit(held.block) / 64] >> (bit(held.block) % 64) & 1 == 1;
+    for (place, held) in places.held_all().filter(|(_, held)| is_wanted(held)) {
+        if let Some(at) = found.get_mut(&held.block) {
+            *at = Some((place, held));
+        }
+    }
+    found
+}
