@@ -252,6 +252,11 @@ impl Front {
         self.queue.is_empty()
     }
 
+    /// What was served past the scheme counts as what it decides.
+    pub(crate) fn count(&mut self, counts: &Counters) {
+        self.counters.add(counts);
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }

@@ -3,8 +3,9 @@
 //! decides, and everything but reads waits for that. It must not know schemes or devices.
 
 use hashbrown::HashMap;
+use lode_policy::Counters;
 use lode_store::{HeldBlock, Place, Places};
-use lode_types::{BlockNo, BlockSize, Counter, blocks_of, planted};
+use lode_types::{BlockNo, BlockSize, Counter, Level, blocks_of, planted};
 use slab::Slab;
 
 use crate::flight::RequestSlice;
@@ -50,7 +51,12 @@ impl TakingOver {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.at == self.places.len()
+        self.left() == 0
+    }
+
+    /// Places that it is still to be told of.
+    pub(crate) fn left(&self) -> u32 {
+        (self.places.len() - self.at) as u32
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
@@ -64,6 +70,9 @@ struct EarlyRead {
     taken: Taken,
     parts_left: u32,
     has_failed: bool,
+    /// Blocks that were found on the SSD, and others.
+    hits: u64,
+    misses: u64,
 }
 
 /// A block of such a read: where it was found, if it is on the SSD.
@@ -100,8 +109,9 @@ impl EarlyReads {
         let mut begun = Vec::new();
         for (request, taken) in reads {
             let parts = blocks(&taken);
-            let read =
-                self.reads.insert(EarlyRead { taken, parts_left: parts.len() as u32, has_failed: false });
+            let parts_left = parts.len() as u32;
+            let (has_failed, hits, misses) = (false, 0, 0);
+            let read = self.reads.insert(EarlyRead { taken, parts_left, has_failed, hits, misses });
             let mut buf_at = 0;
             for part in parts {
                 let slice = RequestSlice { request, buf_at, start: part.start, len: part.len };
@@ -119,20 +129,27 @@ impl EarlyReads {
         self.parts[number]
     }
 
-    /// A part was delivered, or could not be. If it was the last one of its read, that, of which nothing is left where all were delivered.
-    pub(crate) fn ended(&mut self, number: usize, is_delivered: bool) -> Option<Taken> {
-        let at = self.parts.remove(number).read;
+    /// A part was delivered, or could not be. If it was the last one of its read, that, of which nothing is left where all were delivered, and
+    /// what that counts for.
+    pub(crate) fn ended(&mut self, number: usize, is_delivered: bool) -> Option<(Taken, Counters)> {
+        let EarlyPart { read: at, found, .. } = self.parts.remove(number);
         let read = &mut self.reads[at];
         read.has_failed |= !is_delivered;
+        read.hits += u64::from(found.is_some());
+        read.misses += u64::from(found.is_none());
         read.parts_left.count_down();
         if read.parts_left > 0 {
             return None;
         }
-        let EarlyRead { mut taken, has_failed, .. } = self.reads.remove(at);
+        let EarlyRead { mut taken, has_failed, hits, misses, .. } = self.reads.remove(at);
+        let mut counts = Counters::default();
         if !has_failed {
             taken.give_up_rest();
+            (counts.requests, counts.block_reads) = (1, hits + misses);
+            counts.read_hits[Level::Ssd.index()] = hits;
+            (counts.read_misses, counts.backing_reads) = (misses, misses);
         }
-        Some(taken)
+        Some((taken, counts))
     }
 }
 

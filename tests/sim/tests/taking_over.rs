@@ -5,6 +5,7 @@ use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest, Served, Waited
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, damage, flush, machine, pattern, seeds, write};
 use lode_sim::{Machine, World};
+use lode_types::Level;
 
 const BLOCKS: u64 = 100;
 
@@ -22,7 +23,7 @@ fn restarted(seed: u64, share_blocks: u32) -> World {
     world.go_down(false);
     world.take_over_in_steps(seed);
     world.restart(lru(share_blocks)).unwrap();
-    assert!(world.engine().is_taking_over());
+    assert!(world.engine().is_taking_over() && u64::from(world.engine().gauges().ssd_blocks) == BLOCKS);
     world
 }
 
@@ -73,6 +74,9 @@ fn g1_reads_are_served_before_the_scheme_knows_what_there_is() {
             early[usize::from(is_hit)] += u64::from(!knows_all);
         }
         world.settle();
+        let counters = *world.engine().counters();
+        assert_eq!((counters.requests, counters.block_reads), (2, 5), "seed {seed}");
+        assert_eq!((counters.read_hits[Level::Ssd.index()], counters.read_misses), (4, 1));
         assert!(!world.engine().is_taking_over() && world.engine().gauges().ssd_blocks as u64 == BLOCKS);
     }
     assert!(early[1] > seeds() / 2 && early[0] > 0, "{early:?}");

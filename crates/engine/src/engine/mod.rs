@@ -389,7 +389,8 @@ impl Engine {
         }
         Gauges {
             dram_blocks: scheme.resident_blocks(Level::Dram),
-            ssd_blocks: scheme.resident_blocks(Level::Ssd),
+            ssd_blocks: scheme.resident_blocks(Level::Ssd)
+                + self.taking_over.as_ref().map_or(0, TakingOver::left),
             read_ssd_blocks: scheme.resident_blocks(Level::ReadSsd),
             unmirrored_blocks: self.unmirrored_blocks(),
             dirty_blocks: levels.dirty_blocks(),

@@ -119,14 +119,15 @@ impl Engine {
     fn early_part_ended(&mut self, number: usize, is_delivered: bool) {
         let EarlyPart { slice, found, .. } = self.early_reads.part(number);
         let ended = self.early_reads.ended(number, is_delivered);
-        if ended.as_ref().is_some_and(|taken| !taken.is_over()) {
+        if ended.as_ref().is_some_and(|(taken, _)| !taken.is_over()) {
             // The scheme decides it as if it had not been taken.
             self.requests.withdraw(slice.request);
         } else {
             let served = if found.is_some() { Served::Ssd } else { Served::Backing };
             self.end_part(slice.request, PartEnd::Served(served));
         }
-        if let Some(taken) = ended {
+        if let Some((taken, counts)) = ended {
+            self.front.count(&counts);
             self.front.decided(taken, self.requests.now_ns());
         }
     }
