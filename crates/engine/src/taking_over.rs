@@ -5,7 +5,7 @@
 use hashbrown::HashMap;
 use lode_policy::Counters;
 use lode_store::{HeldBlock, Place, Places};
-use lode_types::{BlockNo, BlockSize, Counter, Level, blocks_of, planted};
+use lode_types::{BlockNo, BlockSize, Counter, Level, NumberFilter, blocks_of, planted};
 use slab::Slab;
 
 use crate::flight::RequestSlice;
@@ -155,20 +155,13 @@ impl EarlyReads {
 
 /// Looks for blocks in all places.
 fn look_for(places: &Places, blocks: Vec<BlockNo>) -> HashMap<BlockNo, Option<(Place, HeldBlock)>> {
-    /// Bits that tell of most blocks that they are not looked for.
-    const BITS_LOG2: u32 = 16;
+    let filter = NumberFilter::of(blocks.iter().copied(), blocks.len());
     let mut found: HashMap<BlockNo, Option<(Place, HeldBlock)>> =
         blocks.into_iter().map(|block| (block, None)).collect();
     if found.is_empty() || planted("not-taken-over-yet-is-absent") {
         return found;
     }
-    // Fibonacci hashing (Knuth, The Art of Computer Programming, 6.4): what is done for every place is to cost little.
-    let bit =
-        |block: BlockNo| (block.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - BITS_LOG2)) as usize;
-    let mut wanted = vec![0u64; 1 << (BITS_LOG2 - 6)];
-    found.keys().for_each(|&block| wanted[bit(block) / 64] |= 1 << (bit(block) % 64));
-    let is_wanted = |held: &HeldBlock| wanted[bit(held.block) / 64] >> (bit(held.block) % 64) & 1 == 1;
-    for (place, held) in places.held_all().filter(|(_, held)| is_wanted(held)) {
+    for (place, held) in places.held_all().filter(|(_, held)| filter.may_have(held.block)) {
         if let Some(at) = found.get_mut(&held.block) {
             *at = Some((place, held));
         }

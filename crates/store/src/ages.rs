@@ -47,6 +47,28 @@ pub(crate) struct Ages {
     dirty_before: u32,
 }
 
+/// See [`Ages::at_start`]. Versions are divided into equal parts, in most of which no era or one begins.
+pub(crate) struct AgesAtStart {
+    oldest: u8,
+    begins: Vec<u64>,
+    from: u64,
+    shift: u32,
+    /// How many eras begin before each part; the last one begins in the part before the last.
+    parts: Vec<u8>,
+}
+
+impl AgesAtStart {
+    const PARTS_LOG2: u32 = 12;
+
+    pub(crate) fn of(&self, version: u64) -> u8 {
+        let part = (version.saturating_sub(self.from) >> self.shift) as usize;
+        let part = part.min(self.parts.len() - 2);
+        let (before, to) = (self.parts[part] as usize, self.parts[part + 1] as usize);
+        let begun = before + self.begins[before..to].iter().filter(|&&begin| begin <= version).count();
+        self.oldest + begun as u8 - 1
+    }
+}
+
 impl Ages {
     /// Of a volume of so many places. What a start found is divided into eras by these versions, in ascending order; all of it is up to
     /// `version`.
@@ -167,9 +189,18 @@ impl Ages {
         }
     }
 
-    /// The age of what a start found with this version.
-    pub(crate) fn at_start(&self, version: u64) -> u8 {
-        u8::try_from(self.era_of(version).0).expect("a start knows few eras")
+    /// Tells the ages of what a start found, by their versions, which it is asked for millions of times.
+    pub(crate) fn at_start(&self) -> AgesAtStart {
+        let begins: Vec<u64> = self.begins.iter().copied().collect();
+        u8::try_from(self.oldest as usize + begins.len()).expect("a start knows few eras");
+        // The first era begins with 0, which may be long before all versions.
+        let from = begins.get(1).copied().unwrap_or(0);
+        let last = begins.last().copied().unwrap_or(0).saturating_sub(from);
+        let shift = (u64::BITS - last.leading_zeros()).saturating_sub(AgesAtStart::PARTS_LOG2);
+        let begun_before =
+            |part: u64| begins.partition_point(|&begin| begin.saturating_sub(from) >> shift < part) as u8;
+        let parts = (0..=(last >> shift) + 1).map(begun_before).collect();
+        AgesAtStart { oldest: self.oldest as u8, begins, from, shift, parts }
     }
 
     /// The era of what a place with this age holds, or a later one.
@@ -218,6 +249,21 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn ages_at_a_start_are_eras(
+            shift in 0u32..60,
+            from in any::<u32>(),
+            mut versions in proptest::collection::vec(any::<u64>(), 0..400),
+        ) {
+            versions.iter_mut().for_each(|version| *version = u64::from(from) + (*version >> 4 >> shift));
+            let last = versions.iter().max().copied().unwrap_or(0);
+            let ages = Ages::new(10, &Ages::begins_at_start(versions.clone()), last);
+            let at_start = ages.at_start();
+            for version in versions.into_iter().chain([0, 1, last + 1, u64::MAX]) {
+                prop_assert_eq!(u64::from(at_start.of(version)), ages.era_of(version).0);
+            }
+        }
+
         /// What is known of a version is never wrong, and exact at moments that were marked not long ago.
         #[test]
         fn ages_stand_for_versions(steps in proptest::collection::vec((0u32..600, 0u32..40), 1..700)) {
@@ -226,10 +272,11 @@ mod tests {
             let found = [(3, 5), (4, 9), (280, 9), (299, 70)];
             let begins = Ages::begins_at_start(found.map(|(_, version)| version).to_vec());
             let mut ages = Ages::new(600, &begins, 80);
+            let at_start = ages.at_start();
             let mut versions: Vec<Option<u64>> = vec![None; 600];
             for (place, version) in found {
                 put(&mut ages, &mut contents, place);
-                let content = Content { age: ages.at_start(version), ..contents.get(place) };
+                let content = Content { age: at_start.of(version), ..contents.get(place) };
                 ages.changes(place, &contents.get(place), &content);
                 contents.set(place, content);
                 versions[place as usize] = Some(version);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use hashbrown::{HashMap, HashSet};
 use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
 use lode_types::prefetch::prefetch_within;
-use lode_types::{Counter, mix};
+use lode_types::{Counter, NumberFilter, mix};
 use smallvec::SmallVec;
 
 use crate::ages::Ages;
@@ -256,23 +256,39 @@ impl FoundPlaces {
     /// is gone since.
     pub(crate) fn keep_newest(&mut self, superseded: &HashMap<u64, u64>) {
         if !superseded.is_empty() {
-            self.forget(|_, entry| {
-                superseded.get(&entry.block).is_some_and(|&version| entry.version < version)
-            });
+            self.forget_versions_before(superseded, |_| true);
         }
         let twice = self.perhaps_twice();
         if twice.is_empty() {
             return;
         }
+        let held = self.contents.occupied().map(|(place, content)| (place, content.held.block));
+        let perhaps: Vec<(Place, u64)> = held.filter(|&(_, block)| twice.has(block)).collect();
         let mut newest: HashMap<u64, (u64, Place)> = HashMap::new();
-        for (place, entry) in self.occupied().filter(|(_, entry)| twice.has(entry.block)) {
-            let at = newest.entry(entry.block).or_insert((entry.version, place));
+        for &(place, block) in &perhaps {
+            let version = self.version(place);
+            let at = newest.entry(block).or_insert((version, place));
             // The first of them: a copy that a shrinking volume moved is found twice, with one version.
-            if entry.version > at.0 {
-                *at = (entry.version, place);
+            if version > at.0 {
+                *at = (version, place);
             }
         }
-        self.forget(|place, entry| newest.get(&entry.block).is_some_and(|&(_, newest)| newest != place));
+        let older = perhaps.into_iter().filter(|(place, block)| newest[block].1 != *place);
+        older.for_each(|(place, _)| self.set(place, TableEntry::default()));
+    }
+
+    /// Forgets of these blocks what has an earlier version than these, where a condition is true of it.
+    pub(crate) fn forget_versions_before(
+        &mut self,
+        versions: &HashMap<u64, u64>,
+        goes: impl Fn(&TableEntry) -> bool,
+    ) {
+        let filter = NumberFilter::of(versions.keys().copied(), versions.len());
+        self.forget(|_, entry| {
+            filter.may_have(entry.block)
+                && versions.get(&entry.block).is_some_and(|&version| entry.version < version)
+                && goes(entry)
+        });
     }
 
     /// Blocks that may be in more than one place. Most volumes have none, so that they are found with a bit or few a block,
@@ -284,7 +300,8 @@ impl FoundPlaces {
         const BITS_AT_ONCE: usize = 64;
         let (used, end) = (self.used, self.end);
         let bits = (used * BITS_PER_BLOCK).next_power_of_two().max(64);
-        let twice = Twice { bits, is_exact: end <= bits, found: HashSet::new() };
+        let filter = NumberFilter::of(std::iter::empty(), 0);
+        let twice = Twice { bits, is_exact: end <= bits, found: HashSet::new(), filter };
         let mut seen = vec![0u64; if twice.is_exact { end } else { bits }.div_ceil(64) as usize];
         let mut bits = self.contents.occupied().map(|(_, content)| twice.bit(content.held.block));
         let mut found = HashSet::new();
@@ -303,7 +320,8 @@ impl FoundPlaces {
             }
         }
         drop(bits);
-        Twice { found, ..twice }
+        let filter = NumberFilter::of(found.iter().copied(), found.len());
+        Twice { found, filter, ..twice }
     }
 
     /// With which versions the eras of what was found begin. Where much was found, some of it stands for the rest.
@@ -321,9 +339,10 @@ impl FoundPlaces {
     pub(crate) fn into_contents(mut self, version: u64) -> ((Contents, Ages), Vec<Place>, Vec<u64>) {
         let ages = Ages::new(self.places(), &self.era_begins(), version);
         let mut ends = [0; 1 << u8::BITS];
+        let at_start = ages.at_start();
         for (ordinal, versions) in self.versions.iter_mut().enumerate() {
             self.contents.set_ages(ordinal, |within| {
-                let age = ages.at_start(versions[within]);
+                let age = at_start.of(versions[within]);
                 ends[usize::from(age)] += 1;
                 age
             });
@@ -349,6 +368,7 @@ struct Twice {
     bits: u64,
     is_exact: bool,
     found: HashSet<u64>,
+    filter: NumberFilter,
 }
 
 impl Twice {
@@ -361,7 +381,8 @@ impl Twice {
     }
 
     fn has(&self, block: u64) -> bool {
-        self.found.contains(&self.bit(block))
+        let bit = self.bit(block);
+        self.filter.may_have(bit) && self.found.contains(&bit)
     }
 }
 

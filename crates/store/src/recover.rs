@@ -147,10 +147,7 @@ pub(crate) fn recover(
     let Replay { superseded, missing, unreadable, .. } = replay;
     tables.keep_newest(&superseded);
     if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
-        tables.forget(|_, entry| {
-            entry.state == EntryState::Clean
-                && missing.get(&entry.block).is_some_and(|&version| entry.version < version)
-        });
+        tables.forget_versions_before(&missing, |entry| entry.state == EntryState::Clean);
     }
     let stays = |&&(place, version): &&(u32, u64)| tables.entry(place).version == version;
     let unreadable = unreadable.iter().filter(stays).count() as u64;

@@ -1,5 +1,5 @@
 //! Words that every crate shares: operations, requests, block accesses, levels, units, buffers and errors of device commands,
-//! the seeded generator, and the prefetch of cache lines.
+//! the seeded generator, the filter of numbers, and the prefetch of cache lines.
 //!
 //! This crate owns vocabulary and nothing else. It must not know any policy, format, device or clock.
 
@@ -10,6 +10,7 @@ mod access;
 mod buf;
 mod command;
 mod counter;
+mod number_filter;
 mod origin;
 mod planted;
 #[allow(unsafe_code)]
@@ -26,6 +27,7 @@ pub use buf::{Buf, Bufs, ByteList, PAGE_BYTES};
 pub use bytes::Bytes;
 pub use command::{CommandKind, MediaError};
 pub use counter::Counter;
+pub use number_filter::NumberFilter;
 pub use origin::{Origin, OriginFields};
 pub use planted::planted;
 pub use pool::pool_bytes;
