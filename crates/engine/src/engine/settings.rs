@@ -83,10 +83,10 @@ impl Tenant for Engine {
     }
 
     fn resize(&mut self, quota: Quota) {
-        self.take_over_the_rest();
         match self.config.largest_share {
             Some(largest) => self.set_share(quota, largest),
             None => {
+                self.take_over_the_rest();
                 let quota = quota.map(|level, blocks| blocks.min(self.config.share.of(level)));
                 let quota = self.front.used(quota);
                 let effects = self.front.resize(quota);

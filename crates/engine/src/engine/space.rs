@@ -18,7 +18,6 @@ impl Engine {
 
     /// What the host says.
     pub fn space_answered(&mut self, answer: SpaceAnswer) {
-        self.take_over_the_rest();
         match answer {
             SpaceAnswer::Frames(frames) => {
                 self.space.frames_came(frames);
