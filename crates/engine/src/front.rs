@@ -145,7 +145,7 @@ impl Front {
     pub(crate) fn take_guests_of(&mut self, before: &mut Front) {
         std::mem::swap(&mut self.counters, &mut before.counters);
         std::mem::swap(&mut self.queue, &mut before.queue);
-        self.passed_blocks = before.passed_blocks;
+        (self.passed_blocks, self.held_by) = (before.passed_blocks, before.held_by);
         (self.starving, self.starved) = (before.starving, before.starved);
     }
 
@@ -286,9 +286,9 @@ impl Front {
         self.queue.take(kind)
     }
 
-    /// The next read, whatever room there is. [`Front::decided`] is to be told when it has ended.
-    pub(crate) fn next_read(&mut self) -> Option<Taken> {
-        self.queue.take(Kind::Read)
+    /// The next read that may be served past the scheme. [`Front::decided`] is to be told when it has ended.
+    pub(crate) fn next_early_read(&mut self) -> Option<Taken> {
+        self.queue.take_early_read()
     }
 
     /// All that are ready wait.

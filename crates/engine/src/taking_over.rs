@@ -84,6 +84,16 @@ pub(crate) struct EarlyPart {
     pub(crate) found: Option<(Place, HeldBlock)>,
 }
 
+/// What has ended with a part of a read.
+pub(crate) enum EarlyEnd {
+    /// Nothing else: others are under way.
+    OfPart,
+    /// The read, with nothing left of it, and what it counts for.
+    Served(Taken, Counters),
+    /// The read, which the scheme has to decide.
+    Failed(Taken),
+}
+
 /// Such reads under way.
 #[derive(Debug, Default)]
 pub(crate) struct EarlyReads {
@@ -129,9 +139,8 @@ impl EarlyReads {
         self.parts[number]
     }
 
-    /// A part was delivered, or could not be. If it was the last one of its read, that, of which nothing is left where all were delivered, and
-    /// what that counts for.
-    pub(crate) fn ended(&mut self, number: usize, is_delivered: bool) -> Option<(Taken, Counters)> {
+    /// A part was delivered, or could not be.
+    pub(crate) fn ended(&mut self, number: usize, is_delivered: bool) -> EarlyEnd {
         let EarlyPart { read: at, found, .. } = self.parts.remove(number);
         let read = &mut self.reads[at];
         read.has_failed |= !is_delivered;
@@ -139,17 +148,22 @@ impl EarlyReads {
         read.misses += u64::from(found.is_none());
         read.parts_left.count_down();
         if read.parts_left > 0 {
-            return None;
+            return EarlyEnd::OfPart;
         }
         let EarlyRead { mut taken, has_failed, hits, misses, .. } = self.reads.remove(at);
-        let mut counts = Counters::default();
-        if !has_failed {
-            taken.give_up_rest();
-            (counts.requests, counts.block_reads) = (1, hits + misses);
-            counts.read_hits[Level::Ssd.index()] = hits;
-            (counts.read_misses, counts.backing_reads) = (misses, misses);
+        if self.reads.is_empty() {
+            // Few are ever needed again.
+            *self = EarlyReads::default();
         }
-        Some((taken, counts))
+        if has_failed {
+            taken.leave_to_scheme();
+            return EarlyEnd::Failed(taken);
+        }
+        taken.give_up_rest();
+        let mut counts = Counters { requests: 1, block_reads: hits + misses, ..Counters::default() };
+        counts.read_hits[Level::Ssd.index()] = hits;
+        (counts.read_misses, counts.backing_reads) = (misses, misses);
+        EarlyEnd::Served(taken, counts)
     }
 }
 

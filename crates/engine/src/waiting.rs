@@ -57,6 +57,8 @@ pub(crate) struct Waiting {
     since_ns: u64,
     /// Until when earlier ones that have to do with its blocks waited as well; when it came, if there were none.
     behind_until_ns: u64,
+    /// It could not be served past the scheme.
+    is_for_scheme: bool,
 }
 
 impl Waiting {
@@ -165,6 +167,11 @@ impl Taken {
         self.waiting.rest.start = self.waiting.rest.end;
     }
 
+    /// It could not be served past the scheme.
+    pub(crate) fn leave_to_scheme(&mut self) {
+        self.waiting.is_for_scheme = true;
+    }
+
     /// Whether nothing is left of it.
     pub(crate) fn is_over(&self) -> bool {
         self.waiting.rest.is_empty()
@@ -196,7 +203,8 @@ impl Queue {
         let (offset, length) = request.op.range();
         let kind = Kind::of(&request.op);
         let rest = offset..offset + length;
-        let waiting = Waiting { request, rest, key: None, since_ns: now_ns, behind_until_ns: now_ns };
+        let (since_ns, behind_until_ns) = (now_ns, now_ns);
+        let waiting = Waiting { request, rest, key: None, since_ns, behind_until_ns, is_for_scheme: false };
         let blocks = waiting.blocks(self.size);
         let mut entry = Entry { kind, blocks, arrived: self.next, behind: 0, waiting: Some(waiting) };
         self.next += 1;
@@ -229,6 +237,18 @@ impl Queue {
     pub(crate) fn take(&mut self, kind: Kind) -> Option<Taken> {
         let (_, id) = self.ready[kind as usize].pop_front()?;
         let waiting = self.entries[id].waiting.take()?;
+        Some(Taken { id, waiting })
+    }
+
+    /// Takes the first ready read that may be served past the scheme.
+    pub(crate) fn take_early_read(&mut self) -> Option<Taken> {
+        let Queue { entries, ready, .. } = self;
+        let may_be_early =
+            |&(_, id): &Turn| entries[id].waiting.as_ref().is_some_and(|waiting| !waiting.is_for_scheme);
+        let ready = &mut ready[Kind::Read as usize];
+        let at = ready.iter().position(may_be_early)?;
+        let (_, id) = ready.remove(at)?;
+        let waiting = entries[id].waiting.take()?;
         Some(Taken { id, waiting })
     }
 

@@ -338,6 +338,11 @@ impl Volume {
         self.engine.take_over(TAKEN_OVER_BLOCKS)
     }
 
+    /// The same of all that is left.
+    pub(crate) fn take_over_the_rest(&mut self) {
+        self.engine.take_over_the_rest();
+    }
+
     /// Says what time it is.
     pub(crate) fn set_clock(&mut self, now_ns: u64) {
         self.engine.set_clock(now_ns);
@@ -433,6 +438,7 @@ impl Volume {
         self.write_back = WriteBack::Scheme;
         self.set_write_back();
         self.engine.set_scrub_period(None);
+        self.take_over_the_rest();
         self.engine.submit(GuestRequest { token: LAST_FLUSH, op: GuestOp::Flush, now_ns });
     }
 

@@ -3,7 +3,7 @@
 
 use lode_engine::{Answer, Buf, GuestError, GuestOp, GuestRequest, Served, WaitedFor};
 use lode_policy::Quota;
-use lode_sim::scenario::{BLOCK, damage, flush, machine, pattern, seeds, write};
+use lode_sim::scenario::{BLOCK, damage, flush, machine, paired, pattern, seeds, write};
 use lode_sim::{Machine, World};
 use lode_types::Level;
 
@@ -15,14 +15,18 @@ fn lru(share_blocks: u32) -> Machine {
 
 /// A volume with dirty blocks whose last run was killed, and whose scheme is told by and by of them.
 fn restarted(seed: u64, share_blocks: u32) -> World {
-    let mut world = World::new(lru(120), seed).unwrap();
+    restarted_on(seed, lru(120), lru(share_blocks))
+}
+
+fn restarted_on(seed: u64, before: Machine, machine: Machine) -> World {
+    let mut world = World::new(before, seed).unwrap();
     for block in 0..BLOCKS {
         write(&mut world, block * BLOCK, BLOCK, block as u8).unwrap();
     }
     flush(&mut world).unwrap();
     world.go_down(false);
     world.take_over_in_steps(seed);
-    world.restart(lru(share_blocks)).unwrap();
+    world.restart(machine).unwrap();
     assert!(world.engine().is_taking_over() && u64::from(world.engine().gauges().ssd_blocks) == BLOCKS);
     world
 }
@@ -126,6 +130,33 @@ fn g5_damage_that_an_early_read_meets_is_dealt_with() {
         }
         assert_eq!(world.engine().alarms().damaged_dirty, 1, "an operator hears of it once");
     }
+}
+
+/// Of a pair one SSD is damaged: the other one is read and repairs it when the scheme decides, which keeps the place from being used again
+/// meanwhile. An early read does not.
+#[test]
+fn g9_an_early_read_writes_nothing() {
+    let mut healed = 0;
+    for seed in 0..seeds() {
+        let mut world = restarted_on(seed, paired(lru(120)), paired(lru(40)));
+        (0..60).for_each(|name| _ = damage(&mut world, name));
+        (0..60).for_each(|block| submit(&mut world, block, read_of(block)));
+        for block in 100..180 {
+            submit(&mut world, block, write_of(block, block as u8));
+        }
+        let mut answered = 0;
+        while answered < 140 {
+            assert!(world.step_or_tick());
+            assert!(!world.engine().is_taking_over() || world.healed() == 0, "seed {seed}");
+            for answer in world.take_events() {
+                answer.result.unwrap();
+                assert!(answer.token >= 60 || bytes(&answer) == pattern(answer.token as u8, BLOCK as usize));
+                answered += 1;
+            }
+        }
+        healed += world.healed();
+    }
+    assert!(healed > seeds(), "{healed}");
 }
 
 /// What a smaller share has no room for comes to the disk, and is read wherever it is.

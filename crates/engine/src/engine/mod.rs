@@ -276,7 +276,7 @@ impl Engine {
     /// tried again.
     pub fn tick(&mut self) {
         if self.taking_over.is_some() {
-            return;
+            return self.tick_groups();
         }
         if let Some(store) = self.levels.store_mut().filter(|store| !store.is_saved()) {
             store.want_commit();
@@ -369,6 +369,9 @@ impl Engine {
     /// device, which it takes for being there, or to the disk.
     fn unmirrored_blocks(&self) -> u32 {
         let Some(mirroring) = self.front.scheme().mirroring() else { return 0 };
+        if self.taking_over.is_some() {
+            return self.levels.dirty_blocks();
+        }
         let is_known = |block| {
             let slots = mirroring.slots(block);
             slots[Level::Ssd as usize].is_some() && slots.iter().flatten().count() == 1

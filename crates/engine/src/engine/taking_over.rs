@@ -4,7 +4,7 @@
 //! A read that does not find what it should goes to the scheme with all others, where damage and failures are dealt with.
 
 use lode_format::EntryState;
-use lode_store::VolumeStore;
+use lode_store::{HeldBlock, Place, Places, VolumeStore};
 use lode_types::{Buf, MediaError, blocks_of, planted};
 
 use super::Engine;
@@ -12,7 +12,7 @@ use crate::command::DeviceId;
 use crate::flight::PartEnd;
 use crate::guest::Served;
 use crate::io::{Find, Owner, Want};
-use crate::taking_over::{EarlyPart, NextPlaces};
+use crate::taking_over::{EarlyEnd, EarlyPart, NextPlaces};
 use crate::waits::WaitedFor;
 
 impl Engine {
@@ -40,15 +40,15 @@ impl Engine {
         self.taking_over.is_some()
     }
 
-    /// For what cannot wait.
-    pub(super) fn take_over_the_rest(&mut self) {
+    /// Tells it of the rest at once, for what cannot wait.
+    pub fn take_over_the_rest(&mut self) {
         while self.take_over(usize::MAX) {}
     }
 
     /// Begins the reads that need not wait for others. What came later than they and has to do with their blocks waits for them.
     fn begin_early_reads(&mut self) {
         let mut reads = Vec::new();
-        while let Some(mut taken) = self.front.next_read() {
+        while let Some(mut taken) = self.front.next_early_read() {
             let request = self.admit(&mut taken);
             let (offset_bytes, length_bytes) = taken.request().op.range();
             // It counts as one part by itself.
@@ -81,7 +81,9 @@ impl Engine {
                     data: None,
                     owner,
                     find,
-                    one_copy: is_pair && held.state != EntryState::Dirty,
+                    // Nothing keeps its place from being used again as soon as the scheme decides: a read of both copies would write
+                    // the right one over the other, and perhaps over another block.
+                    one_copy: is_pair && !(planted("early-read-repairs") && held.state == EntryState::Dirty),
                 }
             }
             None => Want {
@@ -102,9 +104,11 @@ impl Engine {
         let EarlyPart { block, slice, found, .. } = self.early_reads.part(number);
         let is_right = |data: &[u8]| {
             let places = self.levels.store().map(VolumeStore::places);
-            // By what the place held when it was looked for: others may have it since.
-            found
-                .is_none_or(|(_, held)| places.is_some_and(|places| places.checksum(block, data) == held.crc))
+            // By what the place held when it was looked for: others may have it since, or it may have gone with an SSD of a pair.
+            let is_there = |places: &Places, (place, held): (Place, HeldBlock)| {
+                !places.is_dropped(place) && places.checksum(block, data) == held.crc
+            };
+            found.is_none_or(|found| places.is_some_and(|places| is_there(places, found)))
         };
         let is_delivered = result.is_ok() && (is_right(data.as_slice()) || planted("early-read-unchecked"));
         let from = if found.is_some() { WaitedFor::SsdRead } else { WaitedFor::BackingRead };
@@ -118,17 +122,20 @@ impl Engine {
 
     fn early_part_ended(&mut self, number: usize, is_delivered: bool) {
         let EarlyPart { slice, found, .. } = self.early_reads.part(number);
-        let ended = self.early_reads.ended(number, is_delivered);
-        if ended.as_ref().is_some_and(|(taken, _)| !taken.is_over()) {
+        let taken = match self.early_reads.ended(number, is_delivered) {
             // The scheme decides it as if it had not been taken.
-            self.requests.withdraw(slice.request);
-        } else {
-            let served = if found.is_some() { Served::Ssd } else { Served::Backing };
-            self.end_part(slice.request, PartEnd::Served(served));
-        }
-        if let Some((taken, counts)) = ended {
-            self.front.count(&counts);
-            self.front.decided(taken, self.requests.now_ns());
-        }
+            EarlyEnd::Failed(taken) => {
+                self.requests.withdraw(slice.request);
+                taken
+            }
+            end => {
+                let served = if found.is_some() { Served::Ssd } else { Served::Backing };
+                self.end_part(slice.request, PartEnd::Served(served));
+                let EarlyEnd::Served(taken, counts) = end else { return };
+                self.front.count(&counts);
+                taken
+            }
+        };
+        self.front.decided(taken, self.requests.now_ns());
     }
 }

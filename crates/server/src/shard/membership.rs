@@ -115,6 +115,7 @@ impl Shard {
         let Ok(volume) = guarded(|| Volume::new(vm, driver, connections, log, space)) else { return false };
         self.volumes.insert(at, volume);
         self.due.insert(at);
+        self.taking_over.push(at);
         self.ask_engine(at);
         true
     }
@@ -130,6 +131,7 @@ impl Shard {
             let _ = answer.try_send(Err(Failure::Unchanged(reason)));
             return;
         }
+        self.guard(at, Volume::take_over_the_rest);
         let progress = ProgressTimer::begin(Instant::now(), REMOVAL_LIMIT);
         let blocks = self.dirty_and_lost_blocks(at).0;
         let stage = Stage::Draining { blocks };
