@@ -11,13 +11,15 @@ use crate::two_level::{any_quota, compare};
 fn any_given() -> impl Strategy<Value = Given> {
     let price = prop_oneof![Just(0.0), Just(10.0), Just(300.0)];
     let budget = prop_oneof![Just(0.0), Just(10.0), Just(40.0)];
-    (0..300usize, 1..8u64, price, budget, any::<bool>()).prop_map(
-        |(ghost_percent, samples, write_price_us, write_budget, runs)| Given {
+    let is_by_recency = prop_oneof![2 => Just(false), 1 => Just(true)];
+    (0..300usize, 1..8u64, price, budget, any::<bool>(), is_by_recency).prop_map(
+        |(ghost_percent, samples, write_price_us, write_budget, runs, by_recency)| Given {
             ghost_percent,
             samples,
             write_price_us,
             write_budget,
             runs,
+            by_recency,
         },
     )
 }
@@ -29,6 +31,7 @@ fn settings_of(given: &Given) -> Settings {
         ("write_price_us", given.write_price_us.to_string()),
         ("write_budget", given.write_budget.to_string()),
         ("runs", if given.runs { "on" } else { "off" }.to_owned()),
+        ("order", if given.by_recency { "recency" } else { "benefit" }.to_owned()),
     ];
     settings("benefit-density", &numbers.each_ref().map(|(key, value)| (*key, &**value)))
 }
@@ -51,6 +54,33 @@ proptest! {
     #[test]
     fn equals_the_oracle(quota in any_quota(), steps in any_steps(), given in any_given()) {
         compare(&settings_of(&given), quota, PlainBenefitDensity::new(quota, given), &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// With so many samples that chance leaves out none of so few blocks: what was read before hits if fewer others were read since
+    /// than both levels hold, and what DRAM has is never older than what left the SSD.
+    #[test]
+    fn by_recency_both_levels_are_one_lru(
+        dram in 1..12u32,
+        ssd in 0..20u32,
+        blocks in prop::collection::vec(0..48u64, 0..600),
+    ) {
+        let quota = Quota::new(dram, ssd);
+        let settings = settings("benefit-density", &[("order", "recency"), ("samples", "1024")]);
+        let mut driver = Driver::new(&settings, quota, quota);
+        let mut recent: Vec<u64> = Vec::new();
+        for block in blocks {
+            let hits = !driver.step(Step::Read(block)).contains(&Observed::ReadBacking);
+            let place = recent.iter().position(|&other| other == block);
+            prop_assert_eq!(hits, place.is_some());
+            place.map(|at| recent.remove(at));
+            recent.insert(0, block);
+            recent.truncate((dram + ssd) as usize);
+        }
+        driver.check_counters();
     }
 }
 

@@ -1,5 +1,5 @@
-//! The schemes among which is chosen, with the settings that are chosen with them: the one by benefit, with more or less that a
-//! write to the SSD has to be worth, and the one by recency, which lets in all that leaves DRAM, or what was hit there.
+//! The schemes among which is chosen, with the settings that are chosen with them: benefit-density, by benefit with more or less that
+//! a write to the SSD has to be worth, and by recency; and ucache-like, which lets in what was hit in DRAM.
 //!
 //! It must not know which of them decides.
 
@@ -8,41 +8,48 @@ use lode_types::{BlockNo, Level};
 use crate::effect::Slot;
 use crate::quota::Quota;
 use crate::scheme::Scheme;
-use crate::schemes::benefit_density::BenefitDensity;
+use crate::schemes::benefit_density::{BenefitDensity, Order};
 use crate::schemes::ucache_like::UcacheLike;
 use crate::settings::Settings;
 
 /// Prices that are tried, in parts of the one that is set.
 const PRICES: [f64; 3] = [1.0, 0.1, 10.0];
 /// Hits in DRAM that are tried as what makes a block worth a place on the SSD.
-const WORTH_HITS: [u8; 2] = [0, 1];
+const WORTH_HITS: [u8; 1] = [1];
 
 /// A scheme with settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Candidate {
-    /// benefit-density.
+    /// benefit-density by benefit.
     Benefit { price_us: f64 },
+    /// benefit-density by recency, with the price that is set, which then counts for nothing.
+    Recency { price_us: f64 },
     /// ucache-like.
-    Recency { worth_hits: u8 },
+    Ucache { worth_hits: u8 },
 }
 
 impl Candidate {
     /// How many there are at most.
-    pub(super) const MOST: u64 = (PRICES.len() + WORTH_HITS.len()) as u64;
+    pub(super) const MOST: u64 = (PRICES.len() + 1 + WORTH_HITS.len()) as u64;
 
     pub(super) fn is_same_scheme(self, other: Candidate) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+        matches!(self, Candidate::Ucache { .. }) == matches!(other, Candidate::Ucache { .. })
+    }
+
+    /// Whether what is known of blocks counts for nothing with it, but counts with the other one.
+    pub(super) fn ignores_what_counts_with(self, other: Candidate) -> bool {
+        matches!(self, Candidate::Recency { .. }) && matches!(other, Candidate::Benefit { .. })
     }
 
     /// All of them; the one to begin with is the first.
     pub(super) fn all(settings: &Settings) -> Vec<Candidate> {
         let price_us = settings.number("write_price_us");
         let benefit = PRICES.iter().map(|part| Candidate::Benefit { price_us: price_us * part });
-        let recency = WORTH_HITS.iter().map(|&worth_hits| Candidate::Recency { worth_hits });
-        benefit.chain(recency).collect()
+        let ucache = WORTH_HITS.iter().map(|&worth_hits| Candidate::Ucache { worth_hits });
+        benefit.chain([Candidate::Recency { price_us }]).chain(ucache).collect()
     }
 
-    /// Whether it holds to a budget of SSD writes.
+    /// Whether it holds to a budget of SSD writes, at a price that follows.
     pub(super) fn holds_to_budgets(self) -> bool {
         matches!(self, Candidate::Benefit { .. })
     }
@@ -50,13 +57,14 @@ impl Candidate {
     /// An empty cache.
     pub(super) fn build(self, settings: &Settings, quota: Quota) -> Cache {
         match self {
-            Candidate::Benefit { price_us } => {
-                let mut scheme = BenefitDensity::new(settings, quota);
-                scheme.set_write_price(price_us);
-                Cache::Benefit(Box::new(scheme))
+            Candidate::Benefit { .. } | Candidate::Recency { .. } => {
+                let scheme = BenefitDensity::new(settings, quota, Order::Benefit);
+                let mut cache = Cache::Benefit(Box::new(scheme));
+                self.set(&mut cache);
+                cache
             }
-            Candidate::Recency { worth_hits } => {
-                Cache::Recency(Box::new(UcacheLike::with_worth(settings, quota, worth_hits)))
+            Candidate::Ucache { worth_hits } => {
+                Cache::Ucache(Box::new(UcacheLike::with_worth(settings, quota, worth_hits)))
             }
         }
     }
@@ -64,8 +72,15 @@ impl Candidate {
     /// Sets a cache's own settings to those of the candidate. False: it is a cache of another scheme.
     pub(super) fn set(self, cache: &mut Cache) -> bool {
         match (self, cache) {
-            (Candidate::Benefit { price_us }, Cache::Benefit(scheme)) => scheme.set_write_price(price_us),
-            (Candidate::Recency { worth_hits }, Cache::Recency(scheme)) => scheme.set_worth_hits(worth_hits),
+            (Candidate::Benefit { price_us }, Cache::Benefit(scheme)) => {
+                scheme.set_write_price(price_us);
+                scheme.set_order(Order::Benefit);
+            }
+            (Candidate::Recency { price_us }, Cache::Benefit(scheme)) => {
+                scheme.set_write_price(price_us);
+                scheme.set_order(Order::Recency);
+            }
+            (Candidate::Ucache { worth_hits }, Cache::Ucache(scheme)) => scheme.set_worth_hits(worth_hits),
             _ => return false,
         }
         true
@@ -77,7 +92,8 @@ impl std::fmt::Display for Candidate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Candidate::Benefit { price_us } => write!(f, "benefit-density:write_price_us={price_us}"),
-            Candidate::Recency { worth_hits } => write!(f, "ucache-like:worth_hits={worth_hits}"),
+            Candidate::Recency { .. } => write!(f, "benefit-density:order=recency"),
+            Candidate::Ucache { worth_hits } => write!(f, "ucache-like:worth_hits={worth_hits}"),
         }
     }
 }
@@ -88,14 +104,14 @@ pub(super) enum Cache {
     /// See [`BenefitDensity`].
     Benefit(Box<BenefitDensity>),
     /// See [`UcacheLike`].
-    Recency(Box<UcacheLike>),
+    Ucache(Box<UcacheLike>),
 }
 
 macro_rules! each {
     ($any:expr, $this:ident => $call:expr) => {
         match $any {
             Cache::Benefit($this) => $call,
-            Cache::Recency($this) => $call,
+            Cache::Ucache($this) => $call,
         }
     };
 }

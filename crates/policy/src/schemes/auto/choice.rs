@@ -5,6 +5,9 @@ use super::candidates::Candidate;
 use super::trial::{ShadowCosts, Spent};
 use crate::settings::Settings;
 
+/// What is left of the sums of all looks after each.
+const KEPT: f64 = 0.99;
+
 /// What counts of what is spent.
 #[derive(Clone, Copy, Debug)]
 struct Weights {
@@ -58,6 +61,8 @@ pub(super) struct Choice {
     bars: [Bar; 2],
     /// What each candidate has saved.
     gains: Vec<f64>,
+    /// What each has cost in all, the later counting more.
+    sums: Vec<f64>,
 }
 
 impl Choice {
@@ -67,16 +72,25 @@ impl Choice {
             saved: settings.number(saved) / 100.0,
         };
         let keys = [("set_percent", "set_cost_percent"), ("switch_percent", "switch_cost_percent")];
-        Choice { weights: Weights::new(settings), bars: keys.map(bar), gains: vec![0.0; candidates] }
+        let nothing = vec![0.0; candidates];
+        Choice { weights: Weights::new(settings), bars: keys.map(bar), gains: nothing.clone(), sums: nothing }
     }
 
-    /// Nothing is saved yet.
-    pub(super) fn begin_anew(&mut self) {
+    /// Another one decides: nothing is saved yet.
+    pub(super) fn note_choice(&mut self) {
         self.gains.fill(0.0);
     }
 
+    /// The shadows begin anew: nothing is known yet of what they cost.
+    pub(super) fn begin_anew(&mut self) {
+        self.gains.fill(0.0);
+        self.sums.fill(0.0);
+    }
+
     /// Looks at what the candidates cost; gives a better one that has saved enough: a sum of what it saves beyond what does not count,
-    /// which is never negative (Page, "Continuous inspection schemes", Biometrika 1954).
+    /// which is never negative (Page, "Continuous inspection schemes", Biometrika 1954). One with which what is known of blocks counts for
+    /// nothing must have cost less in all, too: the phases in which it is better where it is not so as a rule are over too soon, and
+    /// leave what is worth little in the cache.
     pub(super) fn look(
         &mut self,
         costs: &ShadowCosts,
@@ -87,6 +101,10 @@ impl Choice {
         let (own, own_mean) = costs.new[chosen].zip(costs.mean[chosen])?;
         let (own, own_mean) = (self.weights.cost(own), self.weights.cost(own_mean));
         let turnover = own_mean * costs.turnover_requests;
+        let kept = KEPT.powf(costs.weight);
+        for (sum, new) in self.sums.iter_mut().zip(&costs.new) {
+            *sum = *sum * kept + new.map_or(0.0, |new| self.weights.cost(new)) * costs.weight;
+        }
         let mut best: Option<(f64, Better)> = None;
         for (at, candidate) in candidates.iter().enumerate() {
             let Some((new, mean)) = costs.new[at].zip(costs.mean[at]) else { continue };
@@ -97,7 +115,9 @@ impl Choice {
             let excess = *gain - saved * turnover;
             // What it saved must not lie long back.
             let is_better = at != chosen && self.weights.cost(mean) < own_mean;
-            if is_better && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
+            let is_so_in_all =
+                !candidate.ignores_what_counts_with(candidates[chosen]) || self.sums[at] < self.sums[chosen];
+            if is_better && is_so_in_all && excess > 0.0 && best.is_none_or(|(most, _)| excess > most) {
                 best = Some((excess, Better { at, saved: *gain / turnover, asked: saved }));
             }
         }
@@ -157,5 +177,40 @@ mod tests {
         // A little less at the peak is worth much more in quiet times.
         let lower = [4e6, 9e6];
         assert!(is_chosen("disk_peak_weight", [uneven, lower]) && !is_chosen("disk_weight", [uneven, lower]));
+    }
+
+    fn costs(us: [f64; 2]) -> ShadowCosts {
+        let spent = us.map(|us| Some(Spent { us, ..Spent::default() })).to_vec();
+        ShadowCosts {
+            new: spent.clone(),
+            mean: spent,
+            weight: 1.0,
+            turnover_requests: 4.0,
+            of_sizes: None,
+            requests: 1.0,
+            accesses: 1.0,
+        }
+    }
+
+    /// Looks from one on at which the second decides instead of the first, if the first is better up to then, and the second from then on.
+    fn looks_until_chosen(candidates: [Candidate; 2]) -> Option<usize> {
+        let settings = SchemeInfo::find("auto").unwrap().settings();
+        let mut choice = Choice::new(&settings, candidates.len());
+        for _ in 0..20 {
+            assert!(choice.look(&costs([100.0, 120.0]), &candidates, 0).is_none());
+        }
+        (1..200).find(|_| choice.look(&costs([100.0, 80.0]), &candidates, 0).is_some())
+    }
+
+    /// A price is chosen as soon as it has saved enough; recency must have made good what it cost before, too, and back it is as a price.
+    #[test]
+    fn recency_must_be_better_in_all() {
+        let [benefit, price] = CANDIDATES;
+        let recency = Candidate::Recency { price_us: 10.0 };
+        assert_eq!(looks_until_chosen([benefit, price]), Some(3));
+        assert_eq!(looks_until_chosen([recency, price]), Some(3));
+        let looks = looks_until_chosen([benefit, recency]);
+        // What lies 20 looks back counts a fifth less.
+        assert!(looks.is_some_and(|looks| (15..20).contains(&looks)), "{looks:?}");
     }
 }

@@ -94,7 +94,7 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
         SIZE_SHADOWS,
     ],
     build: |settings, physical, quota| AnyScheme::Auto(Box::new(Auto::new(settings, physical, quota))),
-    footprint: Footprint::new(640 << 10, BLOCK_BYTES)
+    footprint: Footprint::new(768 << 10, BLOCK_BYTES)
         .with_history(BLOCK_BYTES)
         .with_tables_of_history(tables)
         .remembering(remembered),
@@ -217,7 +217,7 @@ impl Auto {
             to_ssd_writes: new.map(|new| new.ssd_writes),
         });
         self.chosen = best;
-        self.choice.begin_anew();
+        self.choice.note_choice();
         self.trial.note_choice(to, self.live.cache().quota());
         self.sizes.iter_mut().for_each(Sizes::begin_anew);
         if !to.set(self.live.cache_mut()) {

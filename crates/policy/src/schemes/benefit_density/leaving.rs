@@ -5,7 +5,7 @@
 use lode_types::{BlockNo, Level};
 
 use super::frames::{Aged, Frame};
-use super::{BenefitDensity, WORTH_RATE};
+use super::{BenefitDensity, Order, WORTH_RATE};
 use crate::effect::{CopyReason, CopySource, Effect, Sink};
 use crate::parts::ssd_level::Id;
 use crate::quota::Quota;
@@ -81,8 +81,11 @@ impl BenefitDensity {
 
     /// The next block to leave a level: the one behind the last one if both were accessed together, so that what the disk reads
     /// with one seek is cached as a whole or not at all; or else the first block of what was accessed together with a block that
-    /// is worth little.
+    /// is worth little. By recency it is always the one that was accessed longest ago.
     pub(super) fn next_to_leave(&mut self, level: Level, except: Option<Id>) -> Option<(Id, bool)> {
+        if self.order == Order::Recency {
+            return self.oldest(level, except).map(|frame| (frame.id, level == Level::Dram));
+        }
         let at = level.index();
         if let Some(leaving) = self.leaving[at] {
             if let Some(id) = self.neighbour(level, leaving.next, leaving.last, except) {
@@ -145,13 +148,30 @@ impl BenefitDensity {
         self.is_worth_a_write(surplus_us, blocks)
     }
 
-    /// Makes room for a block on the SSD, if `except` need not leave for it.
-    pub(super) fn make_room_on_ssd<S: Sink>(&mut self, except: Option<Id>, sink: &mut S) -> bool {
+    /// Makes room for a block on the SSD, if `except` need not leave for it; by recency, if that was not accessed after `newcomer`, which
+    /// leaves DRAM.
+    pub(super) fn make_room_on_ssd<S: Sink>(
+        &mut self,
+        except: Option<Id>,
+        newcomer: Option<Id>,
+        sink: &mut S,
+    ) -> bool {
         if self.blocks.cached(Level::Ssd) < self.blocks.capacity(Level::Ssd) {
             return true;
         }
         let Some((id, _)) = self.next_to_leave(Level::Ssd, except) else { return false };
-        self.victim_worth += (self.worth(self.blocks.get(id).aged()) - self.victim_worth) * WORTH_RATE;
+        match self.order {
+            Order::Benefit => {
+                let worth = self.worth(self.blocks.get(id).aged());
+                self.victim_worth += (worth - self.victim_worth) * WORTH_RATE;
+            }
+            // What leaves by recency says nothing of what a place is worth by benefit.
+            Order::Recency => {
+                if newcomer.is_some_and(|newcomer| self.is_older(newcomer, id)) {
+                    return false;
+                }
+            }
+        }
         self.evict(id, Level::Ssd, sink);
         true
     }
@@ -199,7 +219,7 @@ impl BenefitDensity {
         if is_copied
             && has_place
             && self.price.pay()
-            && self.make_room_on_ssd(except, sink)
+            && self.make_room_on_ssd(except, Some(id), sink)
             && let Some(slot) = self.blocks.slot(id, Level::Dram)
         {
             let from = CopySource::Level { level: Level::Dram, slot };

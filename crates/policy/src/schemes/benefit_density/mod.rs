@@ -14,6 +14,7 @@ mod company;
 mod draws;
 mod frames;
 mod leaving;
+mod order;
 mod price;
 mod runs;
 mod worth;
@@ -35,6 +36,7 @@ use company::Turns;
 use draws::Draws;
 use frames::{FORMS, Frame, by_form};
 use leaving::{COMPANY, Leaving};
+pub(crate) use order::Order;
 use price::Price;
 use runs::Runs;
 
@@ -79,8 +81,11 @@ pub(crate) const INFO: SchemeInfo = SchemeInfo {
     about: "DRAM and SSD by the disk time that blocks are expected to save; a block is written to the SSD when that \
             exceeds a price, which can follow a budget",
     source: "ours, after LHD (Beckmann et al., NSDI 2018)",
-    tables: &[SETTINGS],
-    build: |settings, _, quota| AnyScheme::BenefitDensity(Box::new(BenefitDensity::new(settings, quota))),
+    tables: &[SETTINGS, order::SETTING],
+    build: |settings, _, quota| {
+        let order = Order::new(settings);
+        AnyScheme::BenefitDensity(Box::new(BenefitDensity::new(settings, quota, order)))
+    },
     footprint: Footprint::new(128 << 10, 96)
         .remembering(|settings, share_blocks, _| percent_of(share_blocks, settings, "ghost_percent")),
     levels: &[Level::Dram, Level::Ssd],
@@ -116,6 +121,7 @@ pub struct BenefitDensity {
     ages: Ages,
     runs: Runs,
     price: Price,
+    order: Order,
     draws: Draws,
     /// `None`: runs are not followed.
     turns: Option<Turns>,
@@ -145,8 +151,8 @@ pub struct BenefitDensity {
 }
 
 impl BenefitDensity {
-    /// A cache with this share.
-    pub fn new(settings: &Settings, quota: Quota) -> BenefitDensity {
+    /// A cache with this share, in this order.
+    pub(crate) fn new(settings: &Settings, quota: Quota, order: Order) -> BenefitDensity {
         let seek_us = settings.number("disk_random_us");
         let faster_us = settings.number("ssd_read_us") - settings.number("dram_us");
         let dram_part = faster_us.max(0.0) / seek_us;
@@ -155,6 +161,7 @@ impl BenefitDensity {
             ages: Ages::new(),
             runs: Runs::new(settings.is_on("runs"), seek_us),
             price: Price::new(settings),
+            order,
             draws: Draws::new(Rng::new(0)),
             turns: settings.is_on("runs").then(Turns::new),
             all_noted_from: 0,
@@ -320,9 +327,10 @@ impl BenefitDensity {
         self.blocks.cached(Level::Dram) >= self.blocks.capacity(Level::Dram)
     }
 
-    /// A block that the SSD has comes to DRAM as well if it saves more there than what would leave.
+    /// A block that the SSD has comes to DRAM as well if it saves more there than what would leave. By recency it would only take the
+    /// place of another one.
     fn copy_to_dram<S: Sink>(&mut self, id: Id, sink: &mut S) {
-        if self.blocks.capacity(Level::Dram) == 0 {
+        if self.blocks.capacity(Level::Dram) == 0 || self.order == Order::Recency {
             return;
         }
         if self.is_dram_full() {
@@ -340,7 +348,7 @@ impl BenefitDensity {
     fn fill_ssd<S: Sink>(&mut self, id: Id, sink: &mut S) {
         let is_worth_it = self.is_worth_a_write(self.surplus_us(self.blocks.get(id).aged()), 1);
         let has_place = self.blocks.capacity(Level::Ssd) > 0;
-        if is_worth_it && has_place && self.price.pay() && self.make_room_on_ssd(None, sink) {
+        if is_worth_it && has_place && self.price.pay() && self.make_room_on_ssd(None, None, sink) {
             let slot = self.blocks.put(id, Level::Ssd);
             sink.effect(Effect::Fill { level: Level::Ssd, slot });
         } else {
@@ -359,7 +367,7 @@ impl BenefitDensity {
         let in_ssd = self.blocks.slot(id, Level::Ssd);
         let enters = in_ssd.is_some() || self.enters(id, partial && in_dram.is_none());
         // A block that is there is not made to leave for itself.
-        if enters && self.price.pay() && (in_ssd.is_some() || self.make_room_on_ssd(None, sink)) {
+        if enters && self.price.pay() && (in_ssd.is_some() || self.make_room_on_ssd(None, None, sink)) {
             if partial {
                 self.merge(id, in_dram, in_ssd, sink);
             }
@@ -426,7 +434,7 @@ impl BenefitDensity {
         };
         let saved_us = (disk_us - self.ssd_write_us) / blocks + self.surplus_us(record.aged());
         let enters = self.is_worth_a_write(saved_us, 1);
-        self.write.is_wanted = self.price.is_worth_the_least(saved_us);
+        self.write.is_wanted = self.order == Order::Recency || self.price.is_worth_the_least(saved_us);
         self.write.enters = Some(enters);
         enters && self.blocks.capacity(Level::Ssd) > 0
     }

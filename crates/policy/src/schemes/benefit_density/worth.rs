@@ -4,8 +4,8 @@
 
 use lode_types::Level;
 
-use super::BenefitDensity;
 use super::frames::{Aged, Frame};
+use super::{BenefitDensity, Order};
 use crate::parts::ssd_level::Id;
 
 impl BenefitDensity {
@@ -34,7 +34,7 @@ impl BenefitDensity {
 
     /// Whether blocks that save so much together are to be written to the SSD.
     pub(super) fn is_worth_a_write(&mut self, saved_us: f64, blocks: u32) -> bool {
-        let is_worth_it = saved_us > self.price.us() * f64::from(blocks);
+        let is_worth_it = self.order == Order::Recency || saved_us > self.price.us() * f64::from(blocks);
         if !is_worth_it {
             self.price.note_refused(saved_us, blocks);
         }

@@ -1,6 +1,6 @@
 //! How `auto` chooses, the obvious way: every candidate is an ordinary scheme that decides everything, each of its effects is
-//! written down, and what a request costs is added up from the list. Of caches that are shadowed as a whole, where only the price
-//! of a write may change: what another scheme takes over has tests of its own.
+//! written down, and what a request costs is added up from the list. Of caches that are shadowed as a whole, where only the
+//! settings of one scheme may change: what another scheme takes over has tests of its own.
 
 use lode_policy::{AnyScheme, Decision, Effect, Quota, Scheme, build};
 use lode_types::{Access, BlockNo, Direction, Level};
@@ -16,6 +16,8 @@ const DISK_WRITE: f64 = 16000.0;
 /// What a write that seeks keeps the disk busy for.
 const DISK_WRITE_WORK: f64 = 8000.0;
 const IN_SEQUENCE: f64 = 100.0;
+/// Which candidate decides by recency.
+const RECENCY: usize = 3;
 
 /// Of what is set.
 #[derive(Clone, Copy, Debug)]
@@ -125,6 +127,8 @@ struct Candidate {
     new: Cost,
     recent: Cost,
     gain: f64,
+    /// Of all looks, the later counting more.
+    in_all: f64,
     /// How long the disk worked in the interval under way, up to the last count and up to now.
     interval_us: (f64, f64),
 }
@@ -158,7 +162,7 @@ pub struct PlainChoice {
 impl PlainChoice {
     pub fn new(given: Given, quota: Quota) -> PlainChoice {
         let prices = ["10", "1", "100"].map(|price| ("benefit-density", "write_price_us", price));
-        let worths = ["0", "1"].map(|worth| ("ucache-like", "worth_hits", worth));
+        let others = [("benefit-density", "order", "recency"), ("ucache-like", "worth_hits", "1")];
         let candidate = |(scheme, key, value)| Candidate {
             name: format!("{scheme}:{key}={value}"),
             scheme: build(&settings(scheme, &[(key, value)]), quota, quota),
@@ -167,12 +171,13 @@ impl PlainChoice {
             new: Cost::default(),
             recent: Cost::default(),
             gain: 0.0,
+            in_all: 0.0,
             interval_us: (0.0, 0.0),
         };
         let look_accesses = given.look_accesses.max(u64::from(quota.dram_blocks + quota.ssd_blocks) / 4);
         PlainChoice {
             given,
-            candidates: prices.into_iter().chain(worths).map(candidate).collect(),
+            candidates: prices.into_iter().chain(others).map(candidate).collect(),
             chosen: 0,
             look_accesses,
             accesses: 0,
@@ -261,19 +266,23 @@ impl PlainChoice {
             candidate.recent = candidate.recent.scaled(0.9);
             candidate.recent.add(*new);
             means.push(candidate.recent.scaled(1.0 / self.recent.0));
+            candidate.in_all = candidate.in_all * 0.99f64.powf(weight) + new.weighed(&self.given) * weight;
         }
         let own = means[self.chosen].weighed(&self.given);
         let turnover = own * (4 * self.look_accesses) as f64 * self.recent.0 / self.recent.1;
         let asked = self.given.set_cost_percent / 100.0;
         let mut best: Option<(f64, usize, f64)> = None;
-        // Only prices.
-        for at in 0..3 {
+        // Only benefit-density, with three prices and by recency.
+        let own_in_all = self.candidates[self.chosen].in_all;
+        for at in 0..=RECENCY {
             let saved = new[self.chosen].weighed(&self.given) * (1.0 - self.given.set_percent / 100.0)
                 - new[at].weighed(&self.given);
-            let gain = &mut self.candidates[at].gain;
+            let Candidate { gain, in_all, .. } = &mut self.candidates[at];
             *gain = (*gain + saved * weight).max(0.0);
             let excess = *gain - asked * turnover;
-            let is_better = at != self.chosen && means[at].weighed(&self.given) < own;
+            let is_better = at != self.chosen
+                && means[at].weighed(&self.given) < own
+                && (at != RECENCY || *in_all < own_in_all);
             if is_better && excess > 0.0 && best.is_none_or(|(most, ..)| excess > most) {
                 best = Some((excess, at, *gain / turnover));
             }

@@ -20,6 +20,7 @@ pub struct Given {
     pub write_price_us: f64,
     pub write_budget: f64,
     pub runs: bool,
+    pub by_recency: bool,
 }
 
 const SEEK_US: f64 = 8000.0;
@@ -125,8 +126,8 @@ impl PlainBenefitDensity {
     }
 
     fn take(&mut self, level: usize, block: BlockNo) -> bool {
-        let found = self.levels[level].iter().position(|&other| other == block);
-        found.map(|at| self.levels[level].swap_remove(at)).is_some()
+        let blocks = &mut self.levels[level];
+        blocks.iter().position(|&other| other == block).map(|at| blocks.swap_remove(at)).is_some()
     }
 
     // Estimates.
@@ -305,15 +306,24 @@ impl PlainBenefitDensity {
         pays
     }
 
+    fn is_worth(&self, saved_us: f64, price_us: f64) -> bool {
+        self.given.by_recency || saved_us > price_us
+    }
+
     // What leaves.
 
+    /// By chance, so many in a row.
+    fn drawn(&mut self, level: usize, row: usize, except: Option<BlockNo>) -> Vec<BlockNo> {
+        let blocks = &self.levels[level];
+        let count = self.given.samples * u64::from(!blocks.is_empty());
+        let firsts = (0..count).map(|_| self.rng.below(blocks.len() as u64) as usize);
+        let in_a_row = |first| blocks.iter().copied().skip(first).take(row);
+        firsts.flat_map(in_a_row).filter(|&block| Some(block) != except).collect()
+    }
+
     fn least_worth(&mut self, level: usize, except: Option<BlockNo>) -> Option<BlockNo> {
-        let cached = self.levels[level].len();
-        let samples = if cached > 0 { self.given.samples } else { 0 };
-        let drawn: Vec<BlockNo> =
-            (0..samples).map(|_| self.levels[level][self.rng.below(cached as u64) as usize]).collect();
-        let candidates = drawn.into_iter().filter(|&block| Some(block) != except);
-        candidates.min_by(|&a, &b| {
+        let drawn = self.drawn(level, 1, except);
+        drawn.into_iter().min_by(|&a, &b| {
             let key = |block| (self.worth_in(level, block), self.known[&block].last);
             key(a).partial_cmp(&key(b)).unwrap()
         })
@@ -326,6 +336,10 @@ impl PlainBenefitDensity {
     }
 
     fn next_to_leave(&mut self, level: usize, except: Option<BlockNo>) -> Option<(BlockNo, bool)> {
+        if self.given.by_recency {
+            let drawn = self.drawn(level, 8, except);
+            return drawn.into_iter().min_by_key(|block| self.known[block].last).map(|block| (block, true));
+        }
         if let Some((next, last, is_copied)) = self.leaving[level].take()
             && let Some(block) = self.neighbour(level, next, last, except)
         {
@@ -362,20 +376,23 @@ impl PlainBenefitDensity {
         run.iter().map(|&block| self.surplus_us(block)).sum::<f64>() > self.price_us * run.len() as f64
     }
 
-    fn make_room_on_ssd(&mut self, except: Option<BlockNo>) -> bool {
+    fn make_room_on_ssd(&mut self, except: Option<BlockNo>, from_dram: Option<BlockNo>) -> bool {
         if self.levels[SSD].len() < self.capacity(SSD) {
             return true;
         }
         let Some((block, _)) = self.next_to_leave(SSD, except) else { return false };
-        self.victim_worth += (self.worth(block) - self.victim_worth) * 0.01;
+        if !self.given.by_recency {
+            self.victim_worth += (self.worth(block) - self.victim_worth) * 0.01;
+        } else if from_dram.is_some_and(|other| self.known[&other].last <= self.known[&block].last) {
+            return false;
+        }
         self.evict(SSD, block);
         true
     }
 
     fn evict(&mut self, level: usize, block: BlockNo) {
         self.take(level, block);
-        let known = self.known.get_mut(&block).unwrap();
-        let dirty = level == SSD && std::mem::take(&mut known.dirty);
+        let dirty = level == SSD && std::mem::take(&mut self.known.get_mut(&block).unwrap().dirty);
         self.observed.push(Observed::Evict { level: LEVELS[level], block, dirty });
         self.settle(block);
     }
@@ -396,7 +413,7 @@ impl PlainBenefitDensity {
 
     fn demote(&mut self, block: BlockNo, is_copied: bool, except: Option<BlockNo>) {
         let has_place = self.capacity(SSD) > 0 && !self.is_in(SSD, block);
-        if is_copied && has_place && self.pay() && self.make_room_on_ssd(except) {
+        if is_copied && has_place && self.pay() && self.make_room_on_ssd(except, Some(block)) {
             self.levels[SSD].push(block);
             self.observed.push(Observed::Move(block));
         }
@@ -420,7 +437,7 @@ impl PlainBenefitDensity {
             self.observed.push(Observed::ReadLevel(Level::Dram));
         } else if self.is_in(SSD, block) {
             self.observed.push(Observed::ReadLevel(Level::Ssd));
-            if self.capacity(DRAM) > 0 {
+            if self.capacity(DRAM) > 0 && !self.given.by_recency {
                 self.copy_to_dram(block);
             }
         } else {
@@ -433,10 +450,10 @@ impl PlainBenefitDensity {
                     self.demote(leaves, is_copied, None);
                 }
                 self.fill(DRAM, block);
-            } else if self.surplus_us(block) > self.price_us
+            } else if self.is_worth(self.surplus_us(block), self.price_us)
                 && self.capacity(SSD) > 0
                 && self.pay()
-                && self.make_room_on_ssd(None)
+                && self.make_room_on_ssd(None, None)
             {
                 self.fill(SSD, block);
             } else {
@@ -464,7 +481,7 @@ impl PlainBenefitDensity {
                 (false, true) => (DISK_WRITE_US - SEEK_US, self.mean_write),
                 (false, false) => (DISK_WRITE_US, self.mean_write.max(self.run_blocks as f64)),
             };
-            (disk_us - SSD_WRITE_US) / blocks + self.surplus_us(block) > self.price_us
+            self.is_worth((disk_us - SSD_WRITE_US) / blocks + self.surplus_us(block), self.price_us)
         });
         self.enters = Some(enters);
         enters && self.capacity(SSD) > 0
@@ -475,7 +492,7 @@ impl PlainBenefitDensity {
         self.write_blocks += 1;
         let (in_dram, in_ssd) = (self.is_in(DRAM, block), self.is_in(SSD, block));
         let enters = in_ssd || self.enters(block, partial && !in_dram);
-        let enters = enters && self.pay() && (in_ssd || self.make_room_on_ssd(None));
+        let enters = enters && self.pay() && (in_ssd || self.make_room_on_ssd(None, None));
         if enters && partial {
             self.observed.push(match (in_dram, in_ssd) {
                 (true, _) => Observed::MergeLevel(Level::Dram),
@@ -567,9 +584,7 @@ impl PlainTwoLevel for PlainBenefitDensity {
                 }
             }
             Step::Cleaned(block) => {
-                if let Some(known) = self.known.get_mut(&block) {
-                    known.dirty = false;
-                }
+                self.known.entry(block).and_modify(|known| known.dirty = false);
             }
             Step::Restore(block, dirty) => self.restore(block, dirty),
             Step::Resize(quota) => self.resize(quota),

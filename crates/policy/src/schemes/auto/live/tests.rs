@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 const QUOTA: Quota = Quota::new(20, 40);
 const BENEFIT: Candidate = Candidate::Benefit { price_us: 1.0 };
-const RECENCY: Candidate = Candidate::Recency { worth_hits: 0 };
+const RECENCY: Candidate = Candidate::Ucache { worth_hits: 0 };
 
 fn settings() -> Settings {
     SchemeInfo::find("auto").unwrap().settings()
