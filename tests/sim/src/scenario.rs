@@ -58,6 +58,8 @@ const AUTO: &[&str] = &[
 /// Has `ucache-like` keep blocks in both levels.
 const IN_BOTH: &[&str] = &["worth_hits=0", "ssd_order=use", "ssd_hits=copy"];
 
+const ECI_CACHE: &[&str] = &["policy_interval=20", "write_threshold=0.1", "sizing_interval=100", "assoc=8"];
+
 /// One machine for each way of caching that there is.
 pub fn all_schemes() -> Vec<(&'static str, Machine)> {
     let quota = Quota::new(20, 60);
@@ -86,18 +88,12 @@ pub fn all_schemes() -> Vec<(&'static str, Machine)> {
         ("ucache-like both", machine("ucache-like", IN_BOTH, quota)),
         // Copies in both levels, and moves on demand; the second lets writes pass what is dirty on the SSD.
         ("benefit-density", machine("benefit-density", &["write_price_us=0"], quota)),
+        ("benefit-density by recency", machine("benefit-density", &["order=recency"], quota)),
         ("benefit-density budget", machine("benefit-density", &["write_budget=30"], quota)),
         // Schemes that follow each other within it, at nearly every look.
         ("auto", machine("auto", AUTO, quota)),
         // From write-back to read-only and back, with all that is dirty cleaned at once.
-        (
-            "eci-cache-like",
-            machine(
-                "eci-cache-like",
-                &["policy_interval=20", "write_threshold=0.1", "sizing_interval=100", "assoc=8"],
-                ssd_only,
-            ),
-        ),
+        ("eci-cache-like", machine("eci-cache-like", ECI_CACHE, ssd_only)),
         // Blocks that are cleaned under the guest's hands.
         (
             "flashcache wb",
