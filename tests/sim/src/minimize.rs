@@ -42,6 +42,7 @@ const WITHOUTS: &[(&str, LeaveOut)] = &[
     ("failed-starts", |plan| plan.failed_starts = 0),
     ("read-errors", |plan| plan.start_read_errors = 0),
     ("start-hangs", |plan| plan.start_hangs = 0),
+    ("slow-commands", |plan| plan.slow_commands = false),
     ("taking-over", |plan| plan.takes_over_in_steps = false),
     ("shared-disk", |plan| plan.shares_backing = false),
     ("drains", |plan| (plan.drains, plan.ends_drained) = (0, false)),

@@ -97,6 +97,8 @@ pub struct Plan {
     pub starts_at_once: bool,
     /// Schemes are told by and by of what starts find, while guests are served.
     pub takes_over_in_steps: bool,
+    /// A few commands to SSDs take longer than a write-back.
+    pub slow_commands: bool,
     /// With other volumes: their backing disks are one device, whose flushes cover and fail all.
     pub shares_backing: bool,
     /// In how many of a hundred steps a drain begins, or a few times ends early.
@@ -313,7 +315,7 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
                     false => World::on(machine, rng.bits(), empty),
                 };
                 let mut world = world.map_err(|error| fault(error.to_string()))?;
-                plan.prepare_taking_over(&mut world);
+                plan.prepare_world(&mut world);
                 *volume = Some((world, Guest::new(plan, i as u32), rng));
             }
             let Some((world, guest, rng)) = volume else { continue };

@@ -217,6 +217,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         start_read_tries: 0,
         start_hangs: 0,
         starts_at_once: false,
+        slow_commands: Rng::new(seed.rotate_left(40) ^ 0x7a11).chance(30),
         takes_over_in_steps: Rng::new(seed.rotate_left(4) ^ 0x7a0e).chance(50),
         shares_backing: false,
         drains: 0,

@@ -16,10 +16,13 @@ impl Plan {
         ssd.at_once = self.starts_at_once.then(|| Rng::new(self.seed.rotate_left(36) ^ 0xa70c));
     }
 
-    /// Before a volume is started again.
-    pub(crate) fn prepare_taking_over(&self, world: &mut World) {
+    /// Before a volume is served, with numbers of its own, so that seeds are otherwise what they were.
+    pub(crate) fn prepare_world(&self, world: &mut World) {
         if self.takes_over_in_steps {
             world.take_over_in_steps(self.seed.rotate_left(28) ^ 0x57e9);
+        }
+        if self.slow_commands {
+            world.slow_some_commands(self.seed.rotate_left(44) ^ 0x510e);
         }
     }
 

@@ -73,7 +73,7 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
         let volume_bytes = machine.config.volume_bytes;
         let mut world = World::down(machine, rng.bits());
         world.number = number;
-        plan.prepare_taking_over(&mut world);
+        plan.prepare_world(&mut world);
         world.failing_member = plan.faults.only_member.or(plan.faults.hanging_member);
         if first.shares_backing {
             world.backing_start = backing_bytes;

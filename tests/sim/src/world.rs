@@ -1,5 +1,6 @@
 //! One host: an engine, its devices, and a clock that jumps from event to event.
 
+mod delays;
 mod devices;
 mod hangs;
 mod ordered;
@@ -91,6 +92,8 @@ pub struct World {
     engine: Engine,
     /// Where schemes are told by and by of what was found: how much at a time, and what comes before.
     taking_over: Option<Rng>,
+    /// Where some commands to SSDs take long: which, and how long.
+    slow_commands: Option<Rng>,
     /// Divides the levels of the engine's own share: it is the only VM here.
     sizer: Sizer,
     now_ns: u64,
@@ -186,6 +189,7 @@ impl World {
             memory: HostMemory::default(),
             engine: Engine::new(machine.config, &machine.settings, None),
             taking_over: None,
+            slow_commands: None,
             sizer: World::sizer(&machine),
             machine,
             now_ns: 0,
@@ -571,10 +575,7 @@ impl World {
             space.send(&mut self.ssd);
         }
         while let Some((command, member)) = self.next_command() {
-            let service_ns = match command.device {
-                DeviceId::Ssd | DeviceId::ReadSsd => 20_000 + self.rng.below(200_000),
-                DeviceId::Backing | DeviceId::Redo => 100_000 + self.rng.below(8_000_000),
-            };
+            let service_ns = self.service_ns(command.device);
             self.arrivals += 1;
             let hangs = self
                 .faults

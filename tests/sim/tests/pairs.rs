@@ -177,7 +177,7 @@ fn g2_pairs_keep_what_one_ssd_keeps() {
 #[test]
 fn g2_the_loss_of_an_ssd_of_each_pair_at_any_crash_loses_nothing() {
     let sum = run_all(|machine, seed| Plan { rounds: 6, member_losses: 60, ..plan(vec![machine], seed) });
-    assert!(sum.members_dropped > 200 && sum.members_resilvered > 100, "{sum:?}");
+    assert!(sum.members_dropped > 200 && sum.members_resilvered > 60, "{sum:?}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn g9_ssds_of_any_pair_are_taken_out_and_replaced_while_guests_are_served() {
         member_losses: 60,
         ..plan(vec![machine], seed)
     });
-    assert!(sum.members_replaced > 100 && sum.members_resilvered > 100, "{sum:?}");
+    assert!(sum.members_replaced > 100 && sum.members_resilvered > 60, "{sum:?}");
 }
 
 #[test]

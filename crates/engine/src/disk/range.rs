@@ -159,19 +159,17 @@ impl RangeOp {
         self.holds_left.count_down();
     }
 
-    /// When it has hold of all of its blocks, their clean copies are given up, which the journal knows from `version` on.
+    /// When it has hold of all of its blocks, their clean copies are given up, which the journal knows from `version` on. After a failure it
+    /// is not carried out: what the disk makes stale could not be given up for good, what had been dirty and was written back since above all.
     pub(crate) fn gathered(&mut self, version: u64, durable: u64, is_well: bool) -> RangeNext {
         if self.step != Step::Gather || self.holds_left > 0 {
             return RangeNext::Wait;
         }
-        if self.is_refused {
+        if self.is_refused || (!is_well && !planted("zeroes-after-failure")) {
             return RangeNext::Failed;
         }
         self.step = Step::Forget(if planted("zeroes-before-give-up") { 0 } else { version });
-        match (self.journal_durable(durable), is_well) {
-            (RangeNext::Wait, false) => RangeNext::Failed,
-            (next, _) => next,
-        }
+        self.journal_durable(durable)
     }
 
     /// The journal is durable up to `version`.
