@@ -11,7 +11,7 @@ use slab::Slab;
 use crate::flight::RequestSlice;
 use crate::waiting::Taken;
 
-/// Parts of all that was found that the scheme is told of at a time: to look for blocks in all places takes about as long.
+/// The scheme is told of this part of what was found at a time, or more: to look for blocks in all places takes about as long.
 const PARTS: usize = 32;
 
 /// Places that the scheme is to be told of, least recent first.

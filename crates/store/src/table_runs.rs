@@ -88,6 +88,7 @@ pub(crate) fn read_runs_ahead(
     mut take: impl FnMut(ReadRun<'_>) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut runs = runs.peekable();
+    // At first none was read before, and at last none is left to be read.
     let (mut read, mut ahead) = (Batch::default(), Batch::default());
     loop {
         let is_last = !ahead.fill(&mut runs);

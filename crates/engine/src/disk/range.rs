@@ -236,3 +236,17 @@ impl RangeOp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After a failure the journal takes nothing any more: a dirty copy that was written back since would come back with the next start.
+    #[test]
+    fn g10_nothing_is_zeroed_after_a_failure() {
+        let zeroing = || RangeOp::new(0, 3..5, RangeKind::Zero { unmap: true }, Vec::new(), false);
+        assert_eq!(zeroing().gathered(7, 7, true), RangeNext::Device);
+        assert_eq!(zeroing().gathered(7, 6, true), RangeNext::Wait, "what is given up is not durable");
+        assert_eq!(zeroing().gathered(7, 7, false), RangeNext::Failed);
+    }
+}

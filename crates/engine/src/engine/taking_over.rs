@@ -3,7 +3,6 @@
 //!
 //! A read that does not find what it should goes to the scheme with all others, where damage and failures are dealt with.
 
-use lode_format::EntryState;
 use lode_store::{HeldBlock, Place, Places, VolumeStore};
 use lode_types::{Buf, MediaError, blocks_of, planted};
 
@@ -64,39 +63,27 @@ impl Engine {
     }
 
     fn read_early(&mut self, number: usize, part: &EarlyPart) {
-        let owner = Owner::EarlyRead(number);
-        let store = self.levels.store().map(VolumeStore::places);
-        let want = match part.found {
+        let store = self.levels.store().expect("what was found is on it");
+        let (device, offset_bytes, len, find) = match part.found {
             // Whoever deals with what went with an SSD deals with this.
-            Some((place, _)) if store.is_some_and(|places| places.is_dropped(place)) => {
+            Some((place, _)) if store.places().is_dropped(place) => {
                 return self.early_part_ended(number, false);
             }
             Some((place, held)) => {
-                let is_pair = self.config.ssd_is_pair;
-                let find = is_pair.then_some(Find { block: part.block, crc: held.crc, every_copy: false });
-                Want {
-                    device: DeviceId::Ssd,
-                    offset_bytes: self.levels.store().expect("it has places").offset(place),
-                    len: self.config.block.bytes() as usize,
-                    data: None,
-                    owner,
-                    find,
-                    // Nothing keeps its place from being used again as soon as the scheme decides: a read of both copies would write
-                    // the right one over the other, and perhaps over another block.
-                    one_copy: is_pair && !(planted("early-read-repairs") && held.state == EntryState::Dirty),
-                }
+                let find = Find { block: part.block, crc: held.crc, every_copy: false };
+                let find = self.config.ssd_is_pair.then_some(find);
+                (DeviceId::Ssd, store.offset(place), self.config.block.bytes() as usize, find)
             }
-            None => Want {
-                device: DeviceId::Backing,
-                offset_bytes: self.config.block.start_of(part.block),
-                len: self.block_len(part.block),
-                data: None,
-                owner,
-                find: None,
-                one_copy: false,
-            },
+            None => {
+                let offset_bytes = self.config.block.start_of(part.block);
+                (DeviceId::Backing, offset_bytes, self.block_len(part.block), None)
+            }
         };
-        self.io.want(want);
+        // Nothing keeps its place from being used again as soon as the scheme decides: a read of both copies would write the right one over
+        // the other, and perhaps over another block.
+        let one_copy = find.is_some() && !planted("early-read-repairs");
+        let owner = Owner::EarlyRead(number);
+        self.io.want(Want { device, offset_bytes, len, data: None, owner, find, one_copy });
     }
 
     /// A command for a part of an early read has ended.
