@@ -3,7 +3,7 @@
 //! Of a disk that is written in the order of its guest's flushes, the image alone is a file system with a database, a little older.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -31,6 +31,13 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "{what} does not come about");
         sleep(Duration::from_millis(20));
     }
+}
+
+/// Whether nothing is mounted from a block device any more, in any mount namespace. `umount` may return long before: one that another
+/// process began in the meantime, as a test beside this one does, has a copy of the mount until it ends.
+fn is_unused(device: &str) -> bool {
+    let exclusive = rustix::fs::OFlags::EXCL.bits().cast_signed();
+    fs::File::options().read(true).custom_flags(exclusive).open(device).is_ok()
 }
 
 /// Where the distribution keeps the programs that have no place in `PATH`.
@@ -80,6 +87,7 @@ impl FileSystem {
             FileSystem::Xfs => {
                 run(Command::new("mount").arg(device).arg(folder));
                 run(Command::new("umount").arg(folder));
+                wait_for("the end of the file system", || is_unused(device));
                 run(Command::new("xfs_repair").args(["-n", device]));
             }
         }
@@ -238,9 +246,13 @@ impl Drop for Mounted<'_> {
         };
         // Processes of the database may take a while to notice that it ended.
         let deadline = Instant::now() + PATIENCE;
-        while !works(Command::new("umount").arg(self.place.path("mounted"))) && Instant::now() < deadline {
-            sleep(Duration::from_millis(20));
-        }
+        let patiently = |is_so: &mut dyn FnMut() -> bool| {
+            while !is_so() && Instant::now() < deadline {
+                sleep(Duration::from_millis(20));
+            }
+        };
+        patiently(&mut || works(Command::new("umount").arg(self.place.path("mounted"))));
+        patiently(&mut || is_unused(&self.device));
         works(Command::new("losetup").args(["-d", &self.device]));
         works(Command::new("umount").arg(self.place.path("fuse")));
         if let Some(client) = &mut self.client {
