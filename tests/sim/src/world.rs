@@ -348,17 +348,6 @@ impl World {
         self.disk(DeviceId::Ssd, None).shared.fail();
     }
 
-    /// What failed another volume on the same device has failed this one, and the other way round.
-    fn notice_failures(&mut self) {
-        self.notice_failed_members();
-        for device in [DeviceId::Ssd, DeviceId::Backing] {
-            let is_pair = device == DeviceId::Ssd && self.pair.is_some();
-            if !is_pair && self.disk(device, None).shared.has_failed() {
-                self.engine.device_failed(device);
-            }
-        }
-    }
-
     /// The end of a flush that waited for those beside it.
     fn next_decided(&mut self) -> Option<(Completion, Option<To>)> {
         let worth = |held: &Held| self.shared_disk(held.device, held.member).shared.worth(held.ended);
