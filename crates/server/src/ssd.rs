@@ -294,6 +294,10 @@ impl<'c> FoundSsd<'c> {
         if is_renamed {
             store.write_names(&mut device).map_err(fault)?;
         }
+        let unreadable_pages = store.view().unreadable_pages();
+        if unreadable_pages > 0 {
+            warn!("Cache on {}: {}", shown_paths(ssd), unreadable_metadata(unreadable_pages as u64));
+        }
         let superblock = store.superblock();
         state.update(ssd, superblock, known)?;
         info!(
@@ -466,4 +470,25 @@ impl OpenSsd {
         }
         Ok(attached)
     }
+}
+
+/// Says what of a volume could not be read at a start.
+pub(crate) fn tell_unreadable(name: &str, attached: &Attached) {
+    if attached.unreadable_blocks > 0 {
+        warn!(
+            "VM {name}: {} blocks that are newer than the backing disk cannot be read on the SSD, or are not what they were: guests get \
+             I/O errors for them until they are overwritten; see the system log, and restart if the SSD can be read again",
+            attached.unreadable_blocks
+        );
+    }
+    if attached.unreadable_pages > 0 {
+        warn!("VM {name}: {}", unreadable_metadata(attached.unreadable_pages));
+    }
+}
+
+/// What is said of pages of metadata that could not be read and were not needed.
+fn unreadable_metadata(pages: u64) -> String {
+    format!(
+        "{pages} pages of metadata on the SSD could not be read. Nothing is missing, because there is another copy of what they said; but          look at the system log, and replace the SSD if it goes on"
+    )
 }

@@ -29,7 +29,7 @@ use crate::redo::{self, OpenRedo};
 use crate::shared::{Disks, DisksOf};
 use crate::sharing::{Started, first_budget};
 use crate::sidecar::claims::{Checked, Claims};
-use crate::ssd::{FoundSsd, OpenSsd, SsdMedia};
+use crate::ssd::{FoundSsd, OpenSsd, SsdMedia, tell_unreadable};
 use crate::status::ShmView;
 
 /// One VM's disk, ready to be served by any thread.
@@ -564,14 +564,7 @@ fn prepare_vm(
         plan.obey_fence()?;
     }
     let (recovered, dirty) = attached.as_ref().map_or((0, 0), Attached::recovered_blocks);
-    let unreadable = attached.as_ref().map_or(0, |attached| attached.unreadable_blocks);
-    if unreadable > 0 {
-        warn!(
-            "VM {name}: {unreadable} blocks that are newer than the backing disk cannot be read on the SSD, or are not what they \
-             were: guests get I/O errors for them until they are overwritten; see the system log, and restart if the SSD \
-             can be read again"
-        );
-    }
+    attached.iter().for_each(|attached| tell_unreadable(name, attached));
     info!(
         "VM {name}: {} disk, {recovered} recovered blocks ({dirty} newer than the disk) in {:.1} s; takes at most {} of memory",
         Size(plan.config.volume_bytes),

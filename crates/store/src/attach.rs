@@ -2,8 +2,8 @@
 //! that every run starts with.
 
 use lode_format::{
-    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, Volume,
-    VolumeExtents, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, EntryState, RecordBufferHeader, TableEntry, TablePage, Volume, VolumeExtents,
+    VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
@@ -20,7 +20,7 @@ use crate::recover::Recovered;
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
-use crate::table_runs::{PAIR_BYTES, ReadRun, TableRun, read_runs, write_runs};
+use crate::table_runs::{TableRun, read_runs, write_runs};
 use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
@@ -36,6 +36,8 @@ pub struct Attached {
     /// Blocks newer than the backing disk whose bytes could not be read, or are not what they were: guests get errors for
     /// them until they are overwritten or can be read again.
     pub unreadable_blocks: u64,
+    /// Pages of tables and journal that could not be read, and of which something else said what was needed.
+    pub unreadable_pages: u64,
     version: u64,
     epoch: u64,
 }
@@ -44,7 +46,15 @@ impl Attached {
     /// A volume that has come while others are served, and holds nothing.
     pub(crate) fn new(store: VolumeStore, epoch: u64) -> Attached {
         let (recovered, version) = (Vec::new(), 0);
-        Attached { store, recovered, taken_over_records: 0, unreadable_blocks: 0, version, epoch }
+        Attached {
+            store,
+            recovered,
+            taken_over_records: 0,
+            unreadable_blocks: 0,
+            unreadable_pages: 0,
+            version,
+            epoch,
+        }
     }
 
     /// Keeps the volume's records where a death of the process does not lose them. Without it writes are acknowledged
@@ -404,22 +414,22 @@ impl Store {
         let mut left = stale.iter().copied().peekable();
         let runs = TableRun::around(stale, layout.extent.table_pages);
         read_runs(device, layout, &extents.written, runs, |device, mut read| {
-            for ReadRun { run: TableRun { ordinal, pages }, bytes, .. } in &mut read {
-                let first = *ordinal * per_extent + pages.start as usize;
+            for read in &mut read {
+                let TableRun { ordinal, pages } = read.run.clone();
+                let first = ordinal * per_extent + pages.start as usize;
                 while let Some(index) = left.next_if(|index| *index < first + pages.len()) {
                     let page = found.page_mut(index);
                     page.sequence += 1;
                     let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
                     let table = TablePage {
                         volume: tag,
-                        extent: extents.written[*ordinal],
+                        extent: extents.written[ordinal],
                         page: (index % per_extent) as u32,
                         sequence,
                         stamp,
                         entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
                     };
-                    let at = (index - first) * PAIR_BYTES + usize::from(table.copy()) * PAGE_BYTES;
-                    bytes[at..at + PAGE_BYTES].copy_from_slice(&table.encode(cache)[..]);
+                    read.put(2 * (index - first) + usize::from(table.copy()), &table.encode(cache));
                 }
             }
             write_runs(device, &read)
@@ -463,7 +473,7 @@ impl Store {
     ) -> Attached {
         let version = space.recovered.run_version();
         let RecoveredSpace { extents, recovered } = space;
-        let Recovered { found, buffered, unreadable, .. } = recovered;
+        let Recovered { found, buffered, unreadable, unreadable_pages, .. } = recovered;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, recovered, sequences) = found.into_contents(version);
@@ -478,6 +488,7 @@ impl Store {
             recovered,
             taken_over_records: buffered,
             unreadable_blocks: unreadable,
+            unreadable_pages,
             version,
             epoch: self.view.superblock.epoch,
         }

@@ -1,6 +1,6 @@
 //! A device as start-up sees it: one step after the other, and errors that say what was tried where.
 
-use lode_format::FormatError;
+use lode_format::{FormatError, PAGE_BYTES};
 use lode_types::{MediaError, planted};
 
 use crate::error::StoreError;
@@ -131,19 +131,25 @@ pub(crate) fn read(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> 
     device.read(offset, buf).map_err(|error| StoreError::media("read", offset, error))
 }
 
-/// As [`SyncDevice::read_right`], of what is believed once it was looked at: a read that fails is tried again, because a device may
-/// fail once and then not again.
+/// How often a start tries to read something.
+const TRIES: usize = 4;
+
+/// As [`SyncDevice::read_right`], of what is believed once it was looked at: a read that fails is tried again.
 pub(crate) fn read_with_tries(
     device: &mut dyn SyncDevice,
     offset: u64,
     buf: &mut [u8],
     is_right: &dyn Fn(&[u8]) -> bool,
 ) -> Result<(), MediaError> {
-    const TRIES: usize = 4;
     let tries = if planted("reads-of-a-start-tried-twice") { 2 } else { TRIES };
+    with_tries(tries, || device.read_right(offset, buf, is_right))
+}
+
+/// Reads up to so many times, because a device may fail once and then not again.
+fn with_tries(tries: usize, mut read: impl FnMut() -> Result<(), MediaError>) -> Result<(), MediaError> {
     let mut result = Ok(());
     for _ in 0..tries {
-        result = device.read_right(offset, buf, is_right);
+        result = read();
         if result.is_ok() {
             break;
         }
@@ -151,8 +157,33 @@ pub(crate) fn read_with_tries(
     result
 }
 
-pub(crate) fn read_pages(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-    device.read_pages(offset, buf).map_err(|error| StoreError::media("read", offset, error))
+/// As [`SyncDevice::read_pages`]; where that fails, page by page. Gives the offsets of those that cannot be read, whose bytes are zeroes
+/// then, which no page of ours is: whoever asks has another copy of each, or finds out what may be missing.
+///
+/// # Errors
+/// Others than that a place cannot be read.
+pub(crate) fn read_each_page(
+    device: &mut dyn SyncDevice,
+    offset: u64,
+    buf: &mut [u8],
+) -> Result<Vec<u64>, StoreError> {
+    match device.read_pages(offset, buf) {
+        Ok(()) => return Ok(Vec::new()),
+        Err(MediaError::Io) if !planted("unreadable-copy-refuses-start") => {}
+        Err(error) => return Err(StoreError::media("read", offset, error)),
+    }
+    let mut unreadable = Vec::new();
+    for (at, page) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)) {
+        match with_tries(TRIES, || device.read_pages(at, page)) {
+            Ok(()) => {}
+            Err(MediaError::Io) => {
+                page.fill(0);
+                unreadable.push(at);
+            }
+            Err(error) => return Err(StoreError::media("read", at, error)),
+        }
+    }
+    Ok(unreadable)
 }
 
 pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {

@@ -11,6 +11,9 @@ const MAX_PAGES_PER_COMMIT: usize = 64;
 /// come behind, one by one, so that a ring's number says which start it is of.
 const RINGS_PER_RUN: u64 = 1 << 32;
 
+/// The first page of a ring, which is in the second of its pairs.
+pub(crate) const FIRST_PAGE: u64 = 1;
+
 /// The first ring of a run that comes after this ring.
 pub(crate) fn first_ring_after(ring: u64) -> u64 {
     (ring / RINGS_PER_RUN + 1) * RINGS_PER_RUN
@@ -99,18 +102,18 @@ impl Journal {
             pairs,
             origin: 0,
             longer: None,
-            page: 1,
+            page: FIRST_PAGE,
             records: Vec::new(),
             side: 0,
-            tail: 1,
-            reusable: 1,
+            tail: FIRST_PAGE,
+            reusable: FIRST_PAGE,
             durable_page: 0,
             durable_version: version,
             durable_tables: 0,
             written_version: version,
             unflushed: false,
             told: version,
-            told_tail: 1,
+            told_tail: FIRST_PAGE,
             commit: None,
         }
     }

@@ -34,6 +34,7 @@ mod membership;
 pub mod pair;
 mod place;
 mod places;
+mod read_journal;
 mod read_ssd;
 mod record_buffer;
 mod recover;

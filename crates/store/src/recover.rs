@@ -9,28 +9,25 @@
 
 use hashbrown::{HashMap, HashSet};
 use lode_format::{
-    CacheId, DeviceLayout, DroppedCopies, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES,
-    RECORDS_PER_PAGE, Record, RecordKind, TableEntry, TableView, Volume, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, DroppedCopies, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES, Record,
+    RecordKind, TableEntry, TableView, Volume, VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, read_pages, read_with_tries};
+use crate::device::{SyncDevice, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{FoundPage, FoundPlaces};
-use crate::journal::page_offset;
+use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
 use crate::table_runs::{PAIR_BYTES, ReadRun, TableRun, read_runs_ahead};
 use crate::volume::{local_place, place_offset};
 
 /// What can be done about metadata that is damaged.
-const HOW_TO_GO_ON: &str =
+pub(crate) const HOW_TO_GO_ON: &str =
     "Restore the SSD from a copy, or give up this volume alone with `lode volume remove --force`";
 
 /// Highest version and page number that a cache can reach in its lifetime.
-const MOST: u64 = u64::MAX / 2;
-
-/// Bytes of the journal that are read at once.
-const READ_BYTES: usize = 4 << 20;
+pub(crate) const MOST: u64 = u64::MAX / 2;
 
 /// What a volume's extents say.
 #[derive(Debug)]
@@ -45,6 +42,8 @@ pub(crate) struct Recovered {
     pub(crate) buffered: u64,
     /// Blocks newer than the backing disk whose bytes could not be read.
     pub(crate) unreadable: u64,
+    /// Pages of tables and journal that could not be read, and are not needed.
+    pub(crate) unreadable_pages: u64,
     /// Which clean copies went with the devices that were home to them.
     pub(crate) dropped: [DroppedCopies; Volume::MOST_DROPPED],
 }
@@ -53,7 +52,8 @@ impl Recovered {
     /// Of a volume that is new, and has no extents yet.
     pub(crate) fn nothing(layout: &DeviceLayout, blocks: u64) -> Recovered {
         let found = FoundPlaces::new(layout.extent.places, layout.extent.table_pages, blocks);
-        Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0, dropped: Default::default() }
+        let dropped = Default::default();
+        Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0, unreadable_pages: 0, dropped }
     }
 
     /// The version with which a run begins after this start, which no record has: what is stamped below it was written before.
@@ -122,8 +122,9 @@ pub(crate) fn recover(
     device: &mut dyn SyncDevice,
     source: RecoverySource<'_>,
 ) -> Result<Recovered, StoreError> {
-    let ReadJournal { pages, durable, durable_tables } = read_journal(device, &source)?;
-    let (mut tables, in_tables) = read_tables(device, &source, durable_tables)?;
+    let ReadJournal { pages, durable, durable_tables, unreadable: of_journal } =
+        read_journal(device, &source)?;
+    let (mut tables, in_tables, of_tables) = read_tables(device, &source, durable_tables)?;
     let (records, buffered) = merge(pages, source.buffered, durable);
     let version = records.iter().map(|record| record.version).max().unwrap_or(0).max(in_tables).max(durable);
     let is_sane = |record: &Record| record.kind == RecordKind::Free || record.block < source.blocks;
@@ -151,7 +152,9 @@ pub(crate) fn recover(
     }
     let stays = |&&(place, version): &&(u32, u64)| tables.entry(place).version == version;
     let unreadable = unreadable.iter().filter(stays).count() as u64;
-    Ok(Recovered { found: tables, version, durable, buffered, unreadable, dropped: Default::default() })
+    let unreadable_pages = of_journal + of_tables;
+    let dropped = Default::default();
+    Ok(Recovered { found: tables, version, durable, buffered, unreadable, unreadable_pages, dropped })
 }
 
 fn impossible() -> StoreError {
@@ -180,23 +183,24 @@ fn merge(journal: Vec<JournalPage>, buffered: &[Record], durable: u64) -> (Vec<R
     (records, news as u64)
 }
 
-/// What the tables say, and the latest version that they speak of. The journal says that pages with a stamp below `durable_tables` are
-/// durable.
+/// What the tables say, the latest version that they speak of, and how many copies of pages could not be read. The journal says that
+/// pages with a stamp below `durable_tables` are durable.
 fn read_tables(
     device: &mut dyn SyncDevice,
     source: &RecoverySource<'_>,
     durable_tables: u64,
-) -> Result<(FoundPlaces, u64), StoreError> {
+) -> Result<(FoundPlaces, u64, u64), StoreError> {
     let layout = &source.layout.extent;
     let mut tables = FoundPlaces::new(layout.places, layout.table_pages, source.blocks);
     let nothing = FoundPage { sequence: 0, stamp: 0, is_settled: false, is_recent: true };
     (0..source.extents.len()).for_each(|ordinal| tables.insert_extent(ordinal, nothing));
-    let mut latest = 0;
+    let (mut latest, mut unreadable_pages) = (0, 0);
     // Where the run is not known, a start that was cut short may have written any page since.
     let durable_tables = if source.run_version == 0 { 0 } else { source.run_version.max(durable_tables) };
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
     read_runs_ahead(device, &source.layout, source.extents, runs, |read| {
-        let ReadRun { run: TableRun { ordinal, pages }, bytes, .. } = read;
+        let ReadRun { run: TableRun { ordinal, pages }, bytes, unreadable, .. } = read;
+        unreadable_pages += unreadable.len() as u64;
         let extent = source.extents[ordinal];
         for (page, pair) in pages.zip(bytes.chunks_exact(PAIR_BYTES)) {
             let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
@@ -206,7 +210,7 @@ fn read_tables(
         }
         Ok(())
     })?;
-    Ok((tables, latest))
+    Ok((tables, latest, unreadable_pages))
 }
 
 /// Takes what a page of an extent says from the newer one of its readable copies. Gives the latest version that it speaks of. A flush
@@ -265,99 +269,6 @@ fn say_the_same(one: &TableView<'_>, other: &TableView<'_>) -> bool {
         TableEntry { version: 0, ..a } == TableEntry { version: 0, ..b } && a.version.max(b.version) <= stamp
     };
     (0..ENTRIES_PER_PAGE).all(is_same)
-}
-
-/// What a volume's journal says.
-#[derive(Default)]
-struct ReadJournal {
-    /// The readable pages of the ring in order, up to the first that is missing after the last one known to be durable.
-    pages: Vec<JournalPage>,
-    /// The version up to which any page calls everything durable: one behind a missing one was written when that was true as
-    /// much as one before it.
-    durable: u64,
-    /// Table pages with a stamp below this version are durable, in the same way.
-    durable_tables: u64,
-}
-
-/// Reads the pages of this ring.
-fn read_journal(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Result<ReadJournal, StoreError> {
-    let layout = &source.layout.extent;
-    let at_once = (READ_BYTES / PAIR_BYTES).min(layout.journal_pairs as usize);
-    let mut pages: HashMap<u64, JournalPage> = HashMap::new();
-    let mut bytes = vec![0; at_once * PAIR_BYTES];
-    for ordinal in 0..source.extents.len() as u64 {
-        for within in (0..layout.journal_pairs).step_by(at_once) {
-            let count = at_once.min((layout.journal_pairs - within) as usize);
-            let bytes = &mut bytes[..count * PAIR_BYTES];
-            let first = ordinal * u64::from(layout.journal_pairs) + u64::from(within);
-            read_pages(device, page_offset(&source.layout, source.extents, first, 0), bytes)?;
-            for side in bytes.chunks_exact(PAGE_BYTES) {
-                take_journal_page(&mut pages, source, side)?;
-            }
-        }
-    }
-    if pages.is_empty() {
-        return Ok(ReadJournal::default());
-    }
-    let most = |what: fn(&JournalPage) -> u64| pages.values().map(what).max().unwrap_or(0);
-    let durable_page = most(|page| page.durable_page);
-    let mut number = most(|page| page.tail);
-    let mut read = ReadJournal {
-        pages: Vec::new(),
-        durable: most(|page| page.durable_version),
-        // No checkpoint says more than the commit that it ended with.
-        durable_tables: most(|page| page.durable_tables).min(most(|page| page.durable_version)),
-    };
-    loop {
-        match pages.remove(&number) {
-            // A page before the last durable one is full; where it is not, its last side is unreadable.
-            Some(page) if number >= durable_page || page.records.len() == RECORDS_PER_PAGE => {
-                read.pages.push(page)
-            }
-            _ if number <= durable_page => {
-                return Err(StoreError::new(
-                    StoreErrorKind::Damaged,
-                    format!(
-                        "journal page {number} is unreadable although it was durable; blocks newer than \
-                         their backing disk may be lost. {HOW_TO_GO_ON}"
-                    ),
-                ));
-            }
-            _ if planted("durable-behind-a-gap-ignored") => {
-                let told = read.pages.iter().map(|page| page.durable_version);
-                return Ok(ReadJournal { durable: told.max().unwrap_or(0), ..read });
-            }
-            _ => return Ok(read),
-        }
-        number += 1;
-    }
-}
-
-/// Takes a journal page of this ring, if it is one, instead of its other side where it says more. Where it is says nothing: a ring may
-/// have become longer since it began ([`crate::journal::Journal::lengthen`]).
-fn take_journal_page(
-    pages: &mut HashMap<u64, JournalPage>,
-    source: &RecoverySource<'_>,
-    side: &[u8],
-) -> Result<(), StoreError> {
-    let Ok(page) = JournalPage::decode(source.cache, side) else { return Ok(()) };
-    if page.volume == source.tag && page.ring > source.ring {
-        return Err(StoreError::new(
-            StoreErrorKind::Damaged,
-            format!("the directory is older than the volume's journal. {HOW_TO_GO_ON}"),
-        ));
-    }
-    let ours = (page.volume == source.tag || planted("journal-of-another-volume"))
-        && page.ring == source.ring
-        && page.number <= MOST;
-    let fullness = |page: &JournalPage| {
-        (page.records.len(), page.tail, page.durable_page, page.durable_version, page.durable_tables)
-    };
-    let fuller = |old: &JournalPage| fullness(&page) > fullness(old);
-    if ours && pages.get(&page.number).is_none_or(fuller) {
-        pages.insert(page.number, page);
-    }
-    Ok(())
 }
 
 /// Records as they are applied to what the tables say.

@@ -4,9 +4,9 @@
 //! says what is behind it.
 
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
-use lode_types::{BlockSize, planted};
+use lode_types::{BlockSize, MediaError, planted};
 
-use crate::device::{SyncDevice, flush, read_pages, refuse_other_version, write};
+use crate::device::{SyncDevice, flush, read_each_page, refuse_other_version, write};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::view::StoreView;
 
@@ -52,13 +52,18 @@ impl Store {
             ));
         }
         let mut copies = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
+        let mut unreadable = Vec::new();
         for (copy, buf) in copies.iter_mut().enumerate() {
             let at = DeviceLayout::superblock(copy as u8);
             refuse_other_version(device, at, PAGE_BYTES, &|page| Superblock::decode(page).err())?;
-            read_pages(device, at, buf)?;
+            unreadable.extend(read_each_page(device, at, buf)?);
         }
-        Superblock::newest([&copies[0], &copies[1]])
-            .map_err(|error| StoreError::of_page(StoreErrorKind::NotACache, error))
+        let superblock = Superblock::newest([&copies[0], &copies[1]]);
+        superblock.map_err(|error| match unreadable.first() {
+            // What cannot be read may be what is looked for.
+            Some(&at) if !error.is_of_other_version() => StoreError::media("read", at, MediaError::Io),
+            _ => StoreError::of_page(StoreErrorKind::NotACache, error),
+        })
     }
 
     /// Opens a cache for a new run: checks that the device is the one that was formatted, and raises

@@ -5,8 +5,9 @@ use std::iter::Peekable;
 use std::ops::Range;
 
 use lode_format::{DeviceLayout, PAGE_BYTES};
+use lode_types::{MediaError, planted};
 
-use crate::device::{SyncDevice, at_once};
+use crate::device::{SyncDevice, at_once, read_each_page};
 use crate::error::StoreError;
 
 /// Bytes of a page with both its copies, which lie side by side.
@@ -57,6 +58,16 @@ pub(crate) struct ReadRun<'a> {
     pub(crate) run: TableRun,
     pub(crate) offset_bytes: u64,
     pub(crate) bytes: &'a mut [u8],
+    /// Which of its pages, counting both copies, could not be read. Their bytes are zeroes, and are not written ([`write_runs`]).
+    pub(crate) unreadable: Vec<usize>,
+}
+
+impl ReadRun<'_> {
+    /// Puts a page in the place of one of its copies, counting both.
+    pub(crate) fn put(&mut self, at: usize, page: &[u8; PAGE_BYTES]) {
+        self.bytes[at * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(page);
+        self.unreadable.retain(|&unreadable| unreadable != at);
+    }
 }
 
 /// Reads runs of the tables of these extents, and hands them on in their order, as many at a time as are read at once.
@@ -73,7 +84,8 @@ pub(crate) fn read_runs(
     let mut runs = runs.peekable();
     let mut batch = Batch::default();
     while batch.fill(&mut runs) {
-        at_once("read", device.read_pages_at_once(&mut batch.places(layout, extents)))?;
+        let result = device.read_pages_at_once(&mut batch.places(layout, extents));
+        batch.read_again(device, layout, extents, result)?;
         take(device, batch.runs(layout, extents).collect())?;
     }
     Ok(())
@@ -96,7 +108,7 @@ pub(crate) fn read_runs_ahead(
         let mut take_all = || taken = read.runs(layout, extents).try_for_each(&mut take);
         let result = device.read_pages_beside(&mut ahead.places(layout, extents), &mut take_all);
         taken?;
-        at_once("read", result)?;
+        ahead.read_again(device, layout, extents, result)?;
         if is_last {
             return Ok(());
         }
@@ -109,12 +121,15 @@ pub(crate) fn read_runs_ahead(
 struct Batch {
     runs: Vec<TableRun>,
     bytes: Vec<u8>,
+    /// Offsets of pages that cannot be read.
+    unreadable: Vec<u64>,
 }
 
 impl Batch {
     /// The next runs, as many as are read at once. False: there are none.
     fn fill(&mut self, runs: &mut Peekable<impl Iterator<Item = TableRun>>) -> bool {
         self.runs.clear();
+        self.unreadable.clear();
         let mut batch_bytes = 0;
         while let Some(run) = runs.next_if(|run| batch_bytes + run.bytes() <= BATCH_BYTES) {
             batch_bytes += run.bytes();
@@ -124,17 +139,37 @@ impl Batch {
         !self.runs.is_empty()
     }
 
+    /// Where a read of all of them has failed, reads them one by one.
+    fn read_again(
+        &mut self,
+        device: &mut dyn SyncDevice,
+        layout: &DeviceLayout,
+        extents: &[u32],
+        result: Result<(), (u64, MediaError)>,
+    ) -> Result<(), StoreError> {
+        if !matches!(result, Err((_, MediaError::Io))) {
+            return at_once("read", result);
+        }
+        let mut unreadable = Vec::new();
+        for (offset_bytes, bytes) in self.places(layout, extents) {
+            unreadable.extend(read_each_page(device, offset_bytes, bytes)?);
+        }
+        self.unreadable = unreadable;
+        Ok(())
+    }
+
     fn runs<'a>(&'a mut self, layout: &DeviceLayout, extents: &[u32]) -> impl Iterator<Item = ReadRun<'a>> {
-        let mut rest = &mut self.bytes[..];
-        self.runs.iter().map(move |run| {
+        let Batch { runs, bytes, unreadable } = self;
+        let mut rest = &mut bytes[..];
+        runs.iter().map(move |run| {
             let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(run.bytes());
             rest = behind;
-            let table = layout.extent.table_page(run.pages.start, 0);
-            ReadRun {
-                run: run.clone(),
-                offset_bytes: layout.extent_start(extents[run.ordinal]) + table,
-                bytes,
-            }
+            let offset_bytes =
+                layout.extent_start(extents[run.ordinal]) + layout.extent.table_page(run.pages.start, 0);
+            let inside = unreadable.iter().filter_map(|at| at.checked_sub(offset_bytes));
+            let pages = inside.map(|within| within as usize / PAGE_BYTES);
+            let unreadable = pages.filter(|&page| page < run.bytes() / PAGE_BYTES).collect();
+            ReadRun { run: run.clone(), offset_bytes, bytes, unreadable }
         })
     }
 
@@ -144,15 +179,78 @@ impl Batch {
     }
 }
 
-/// Writes runs to where they were read.
+/// Writes runs to where they were read, without what could not be: that may be readable another time, and what it says is not known.
 pub(crate) fn write_runs(device: &mut dyn SyncDevice, runs: &[ReadRun<'_>]) -> Result<(), StoreError> {
-    let parts: Vec<(u64, &[u8])> = runs.iter().map(|run| (run.offset_bytes, &*run.bytes)).collect();
+    let parts: Vec<(u64, &[u8])> = runs.iter().flat_map(known_parts).collect();
     at_once("write", device.write_at_once(&parts))
+}
+
+/// What is known of a run, and where it is.
+fn known_parts<'a>(run: &'a ReadRun<'_>) -> Vec<(u64, &'a [u8])> {
+    let known = |page: &usize| planted("unreadable-table-page-zeroed") || !run.unreadable.contains(page);
+    let pages: Vec<usize> = (0..run.bytes.len() / PAGE_BYTES).filter(known).collect();
+    let neighbours = pages.chunk_by(|one, next| one + 1 == *next);
+    let bytes_of = |pages: &[usize]| pages[0] * PAGE_BYTES..(pages[pages.len() - 1] + 1) * PAGE_BYTES;
+    let ranges = neighbours.map(bytes_of);
+    ranges.map(|range| (run.offset_bytes + range.start as u64, &run.bytes[range])).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use lode_types::BlockSize;
+
     use super::*;
+
+    /// Pages of which some cannot be read, as long as they are not written.
+    struct Pages {
+        bytes: Vec<u8>,
+        unreadable: Vec<u64>,
+    }
+
+    impl SyncDevice for Pages {
+        fn size_bytes(&self) -> u64 {
+            self.bytes.len() as u64
+        }
+
+        fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+            let range = offset_bytes..offset_bytes + buf.len() as u64;
+            if self.unreadable.iter().any(|at| range.contains(at)) {
+                return Err(MediaError::Io);
+            }
+            buf.copy_from_slice(&self.bytes[range.start as usize..range.end as usize]);
+            Ok(())
+        }
+
+        fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+            self.bytes[offset_bytes as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+
+        fn flush(&mut self) -> Result<(), MediaError> {
+            Ok(())
+        }
+    }
+
+    /// It may be readable another time, as on a device that was away for a moment.
+    #[test]
+    fn g5_what_could_not_be_read_is_not_written_over() {
+        let layout = DeviceLayout::new(64 << 20, 1 << 20, BlockSize::KIB_4).unwrap();
+        let at = |page, copy| layout.extent_start(3) + layout.extent.table_page(page, copy);
+        let mut device = Pages { bytes: vec![7; 64 << 20], unreadable: vec![at(0, 1), at(1, 0)] };
+        let runs = TableRun::of(0, 0..layout.extent.table_pages);
+        let page = [9; PAGE_BYTES];
+        read_runs(&mut device, &layout, &[3], runs, |device, mut read| {
+            let of_run: Vec<usize> = read.iter().flat_map(|read| read.unreadable.clone()).collect();
+            assert_eq!(of_run, [1, 2]);
+            // One that is known again is written, of whichever copy.
+            read[0].put(2, &page);
+            write_runs(device, &read)
+        })
+        .unwrap();
+        let changed = |byte: &u8| *byte != 7;
+        assert_eq!(device.bytes.iter().filter(|byte| changed(byte)).count(), PAGE_BYTES);
+        assert_eq!(device.bytes[at(1, 0) as usize..][..PAGE_BYTES], page);
+    }
 
     #[test]
     fn pages_that_lie_near_are_read_together() {

@@ -8,7 +8,7 @@ use lode_format::{
 };
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
-use crate::device::{SyncDevice, read_pages, refuse_other_version};
+use crate::device::{SyncDevice, read_each_page, refuse_other_version};
 use crate::dropped::DroppedPlaces;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::recover::{Recovered, RecoverySource, recover};
@@ -25,6 +25,8 @@ pub struct StoreView {
     pub(crate) directory: Directory,
     /// What the record buffers of volumes hold that the SSD may not have.
     buffered: HashMap<VolumeTag, Vec<Record>>,
+    /// Pages of the directory that could not be read.
+    unreadable_pages: usize,
     /// See [`StoreView::count_as_durable`].
     pub(crate) is_durable: bool,
 }
@@ -93,12 +95,15 @@ impl StoreView {
         let layout = superblock.layout()?;
         refuse_other_directory(device, superblock.cache)?;
         let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
+        let mut unreadable_pages = 0;
         for (copy, buf) in copies.iter_mut().enumerate() {
-            read_pages(device, DeviceLayout::directory(copy as u8), buf)?;
+            // A copy that cannot be read whole is none.
+            unreadable_pages += read_each_page(device, DeviceLayout::directory(copy as u8), buf)?.len();
         }
         let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])
             .map_err(|error| no_directory(&superblock, error))?;
-        Ok(StoreView { superblock, layout, directory, buffered: HashMap::new(), is_durable: false })
+        let buffered = HashMap::new();
+        Ok(StoreView { superblock, layout, directory, buffered, unreadable_pages, is_durable: false })
     }
 
     /// Takes over what a volume's record buffer holds, if it is the one of the volume's last run on this boot: from now
@@ -118,6 +123,11 @@ impl StoreView {
     /// for durable, and writes metadata once more before it writes over their other copies.
     pub fn count_as_durable(&mut self) {
         self.is_durable = true;
+    }
+
+    /// Pages of the directory that could not be read, of which another copy said what was needed.
+    pub fn unreadable_pages(&self) -> usize {
+        self.unreadable_pages
     }
 
     /// Identity, epoch and geometry.

@@ -1,6 +1,7 @@
 //! A device that remembers what a power cut could take away.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::ops::Range;
 
 use lode_engine::SharedDevice;
 use lode_store::{StoreError, StoreView, SyncDevice};
@@ -64,6 +65,8 @@ pub struct SimDisk {
     /// Where reads fail, and how many times until they succeed again.
     unreadable_at: Option<u64>,
     pub(crate) unreadable_times: u64,
+    /// Pages that a start cannot read until they are written again.
+    pub bad_pages: BTreeSet<u64>,
     /// Where set, what is asked of it at once is carried out in this order; and of what was asked at once with a write that fails, each has
     /// happened or not.
     pub at_once: Option<Rng>,
@@ -103,6 +106,7 @@ impl SimDisk {
             fail_read_after: None,
             unreadable_at: None,
             unreadable_times: u64::MAX,
+            bad_pages: BTreeSet::new(),
             at_once: None,
             fail_nth: None,
             lies: false,
@@ -198,6 +202,9 @@ impl SimDisk {
         self.writes += 1;
         for part in parts {
             self.assert_in_sectors(offset_bytes, part.len());
+            if !self.bad_pages.is_empty() {
+                pages_of(offset_bytes, part.len()).for_each(|page| _ = self.bad_pages.remove(&page));
+            }
             for bytes in part.chunks(SECTOR) {
                 let (write, sector) = (self.writes, (offset_bytes / SECTOR as u64) as usize);
                 self.unsettled.push_back(Unsettled { write, sector, dropped: false });
@@ -335,6 +342,11 @@ impl SimDisk {
         sector[(offset_bytes % SECTOR as u64) as usize] ^= 1 << (bit % 8);
     }
 
+    /// The page there cannot be read by starts, until it is written again.
+    pub fn make_unreadable(&mut self, offset_bytes: u64) {
+        self.bad_pages.extend(pages_of(offset_bytes, 1));
+    }
+
     fn check(&self, offset_bytes: u64, len: usize) -> Result<(), MediaError> {
         let end = offset_bytes.checked_add(len as u64);
         if end.is_some_and(|end| end <= self.bytes) { Ok(()) } else { Err(MediaError::Io) }
@@ -392,6 +404,12 @@ impl Fate {
     }
 }
 
+/// The numbers of the pages in which these bytes lie.
+fn pages_of(offset_bytes: u64, len: usize) -> Range<u64> {
+    let page = lode_format::PAGE_BYTES as u64;
+    offset_bytes / page..(offset_bytes + len as u64).div_ceil(page)
+}
+
 /// What a sector holds after its writes arrived or did not: mostly the last one that did, now and then an older one, because
 /// devices reorder. As the number of the write that found it so; `None`: as it was before all of them.
 fn outcome(rng: &mut Rng, history: &[(usize, usize, bool)]) -> Option<usize> {
@@ -419,6 +437,10 @@ impl SyncDevice for SimDisk {
             if self.unreadable_times == 0 {
                 self.unreadable_at = None;
             }
+            return Err(MediaError::Io);
+        }
+        let pages = pages_of(offset_bytes, buf.len());
+        if self.bad_pages.range(pages).next().is_some() {
             return Err(MediaError::Io);
         }
         self.peek(offset_bytes, buf);

@@ -1,5 +1,5 @@
-//! Rot of what the SSD holds twice: one of the two copies of superblock, directory and pages of the place tables becomes
-//! unreadable while nobody looks. The other one has to be enough.
+//! Rot of what the SSD holds twice: one of the two copies of superblock, directory and pages of the place tables changes while nobody
+//! looks, or cannot be read any more. The other one has to be enough.
 
 use lode_format::{DeviceLayout, Directory, PAGE_BYTES, Superblock, TablePage};
 use lode_store::StoreView;
@@ -11,6 +11,8 @@ use crate::disk::SimDisk;
 const CHANCE: u64 = 30;
 /// In how many of a hundred of those it is the newer one.
 const NEWER: u64 = 75;
+/// In how many of a hundred of those it cannot be read.
+const UNREADABLE: u64 = 40;
 
 /// Has copies rot by chance. Gives how many. What is there only once, because its other copy was torn, is left alone.
 pub(crate) fn rot(ssd: &mut SimDisk, rng: &mut Rng) -> u64 {
@@ -56,6 +58,9 @@ fn rot_one(ssd: &mut SimDisk, rng: &mut Rng, copies: [Option<(u64, u64)>; 2]) ->
     }
     let (newer, older) = if one.0 > other.0 { (one, other) } else { (other, one) };
     let (_, at) = if rng.chance(NEWER) { newer } else { older };
-    ssd.flip_bit(at + rng.below(PAGE_BYTES as u64), rng.below(8) as u8);
+    match rng.chance(UNREADABLE) {
+        true => ssd.make_unreadable(at),
+        false => ssd.flip_bit(at + rng.below(PAGE_BYTES as u64), rng.below(8) as u8),
+    }
     1
 }

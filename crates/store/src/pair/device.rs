@@ -7,7 +7,7 @@ use lode_types::{BlockSize, MediaError, planted};
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
 use super::member::{MEMBERS, home_member, other};
-use crate::device::{SyncDevice, flush, write};
+use crate::device::{SyncDevice, flush, read_each_page, write};
 use crate::error::StoreError;
 
 /// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
@@ -87,8 +87,9 @@ impl<D: SyncDevice> PairDevice<D> {
     pub(super) fn make_heads_same(&mut self) -> Result<(), StoreError> {
         if self.pair.number == 0 && (0..MEMBERS).all(|member| self.pair.writes_to(member)) {
             let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
-            let fault = |error| StoreError::media("read", 0, error);
-            self.read_pages(0, &mut heads).map_err(fault)?;
+            if let Some(&at) = read_each_page(self, 0, &mut heads)?.first() {
+                return Err(StoreError::media("read", at, MediaError::Io));
+            }
             write(self, 0, &heads)?;
             flush(self)?;
         }

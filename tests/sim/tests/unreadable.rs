@@ -1,0 +1,127 @@
+//! Guarantees 2 and 5 of `docs/design.md` where pages of what describes a cache cannot be read at a start: of two copies the other one
+//! is enough, and of the journal nothing that counts is missing, or nothing is served.
+
+use lode_format::{DeviceLayout, EntryState, PAGE_BYTES};
+use lode_policy::Quota;
+use lode_sim::scenario::{BLOCK, flush, machine, write};
+use lode_sim::{Machine, Rng, SimDisk, World};
+use lode_store::{Store, StoreErrorKind, StoreView, VolumeSpec};
+
+/// A cache that a volume has used for a while, as a power cut or a kill leaves it.
+fn used(seed: u64) -> SimDisk {
+    let mut rng = Rng::new(seed);
+    let lru = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, 500));
+    // More than the usual one, so that the ring lies on several extents.
+    let machine = Machine { kept_records: 0, ssd_bytes: 5 << 20, ..lru };
+    let mut world = World::new(machine.clone(), seed).unwrap();
+    for _ in 0..rng.below(3) {
+        work(&mut world, &mut rng);
+        world.go_down(rng.chance(50));
+        world.restart(machine.clone()).unwrap();
+    }
+    work(&mut world, &mut rng);
+    (0..rng.below(40)).for_each(|_| _ = world.step());
+    world.go_down(rng.chance(50));
+    world.ssd
+}
+
+fn work(world: &mut World, rng: &mut Rng) {
+    for _ in 0..rng.below(120) {
+        let blocks = 1 + rng.below(24);
+        write(world, rng.below(480) * BLOCK, blocks * BLOCK, rng.below(200) as u8).unwrap();
+        if rng.chance(60) {
+            flush(world).unwrap();
+        }
+        if rng.chance(5) {
+            world.tick();
+        }
+    }
+}
+
+/// A block that a start finds: its number, its checksum, and whether it is dirty.
+type Found = (u64, u32, bool);
+
+/// What a start finds; an error says why there is none.
+fn start(ssd: &mut SimDisk) -> Result<Vec<Found>, StoreErrorKind> {
+    let view = StoreView::read(ssd).map_err(|error| error.kind())?;
+    let volume = view.volumes().next().expect("there is one");
+    let spec = VolumeSpec {
+        places: view.places_of(&volume.name),
+        name: volume.name,
+        backing_bytes: volume.backing_bytes,
+        spare_places: 0,
+        ready_places: 0,
+        read_only: false,
+        distrusts: None,
+    };
+    let mut store = Store::begin(ssd, view).map_err(|error| error.kind())?;
+    let (volume, _) = store.attach(ssd, &spec).map_err(|error| error.kind())?.into_store();
+    let found =
+        volume.places().held_all().map(|(_, held)| (held.block, held.crc, held.state == EntryState::Dirty));
+    let mut found: Vec<Found> = found.collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Where pages of what describes the cache are: those with another copy, and the sides of the journal's pairs.
+fn metadata(ssd: &mut SimDisk) -> (Vec<u64>, Vec<[u64; 2]>) {
+    let layout = StoreView::read(ssd).unwrap().superblock().layout().unwrap();
+    let heads = (0..DeviceLayout::HEADS_BYTES).step_by(PAGE_BYTES);
+    let of_extents = |at: &dyn Fn(u32) -> Vec<u64>| (0..layout.extents).flat_map(at).collect::<Vec<_>>();
+    let tables = of_extents(&|extent| {
+        let pages = (0..layout.extent.table_pages)
+            .flat_map(|page| [0, 1].map(|copy| layout.extent.table_page(page, copy)));
+        pages.map(|at| layout.extent_start(extent) + at).collect()
+    });
+    let pairs = (0..layout.extents).flat_map(|extent| {
+        (0..layout.extent.journal_pairs).map(move |pair| {
+            [0, 1].map(|side| layout.extent_start(extent) + layout.extent.journal_page(pair, side))
+        })
+    });
+    (heads.chain(tables).collect(), pairs.collect())
+}
+
+#[test]
+fn g2_of_two_copies_one_that_cannot_be_read_is_not_needed() {
+    for seed in 0..12 {
+        let mut ssd = used(seed);
+        let expected = start(&mut ssd.clone()).unwrap();
+        for at in metadata(&mut ssd).0 {
+            let mut damaged = ssd.clone();
+            damaged.make_unreadable(at);
+            assert!(start(&mut damaged).as_ref() == Ok(&expected), "seed {seed}, page at {at}");
+            // A start writes the copies that differ; of what is of no volume nobody looks.
+            assert!(
+                start(&mut damaged).as_ref() == Ok(&expected),
+                "seed {seed}, page at {at}, started again"
+            );
+        }
+    }
+}
+
+#[test]
+fn g5_what_the_journal_may_hide_in_a_page_that_cannot_be_read_is_never_taken_for_absent() {
+    let (mut started, mut refused) = (0, 0);
+    for seed in 0..120 {
+        let mut ssd = used(seed);
+        let expected = start(&mut ssd.clone()).unwrap();
+        let pairs = metadata(&mut ssd).1;
+        let each = pairs.iter().flat_map(|&[one, other]| [vec![one], vec![other], vec![one, other]]);
+        for unreadable in each {
+            let mut damaged = ssd.clone();
+            unreadable.iter().for_each(|&at| damaged.make_unreadable(at));
+            match start(&mut damaged) {
+                Ok(found) => {
+                    started += 1;
+                    assert!(found == expected, "seed {seed}, journal pages at {unreadable:?}");
+                }
+                Err(kind) => {
+                    refused += 1;
+                    assert_eq!(kind, StoreErrorKind::Damaged, "seed {seed}, journal pages at {unreadable:?}");
+                }
+            }
+        }
+    }
+    println!("{started} starts, {refused} refused");
+    assert!(started > 2 * refused && refused > 100, "{started} starts, {refused} refused");
+}
