@@ -56,6 +56,15 @@ const fn postgres(policy: &'static str, cache_mib: u32) -> Processes {
     plain(Model::Postgres(Variation::NONE), policy, cache_mib, CacheDevice::Ram)
 }
 
+/// Seconds of several checkpoints, and of what the kernel writes back once it has been dirty for long: who writes what, and how long
+/// the longest waits are, is settled by then. In a run of 40 s next to nothing is that old.
+const SETTLED_S: u64 = 300;
+
+/// The same for so long.
+const fn settled(job: Processes) -> Processes {
+    Processes { seconds: Some(SETTLED_S), ..job }
+}
+
 /// The same over an SSD.
 fn on_ssd(job: Processes) -> Processes {
     Processes { device: CacheDevice::Ssd, ..job }

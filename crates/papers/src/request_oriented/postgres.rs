@@ -4,7 +4,7 @@ use lode_draw::Unit;
 use lode_processes::RequestsReport;
 
 use super::motivation::waits_chart;
-use super::{MODEL, POLICIES, all, on_ssd, postgres};
+use super::{MODEL, POLICIES, all, on_ssd, postgres, settled};
 use crate::chart::{Bars, Chart, Lines, Scale};
 use crate::claim::{Bound, Claim, Reported, Shown};
 use crate::experiment::{Experiment, Finding, least, less, more, most, ratio};
@@ -42,7 +42,11 @@ static FIG_4_CLAIMS: &[Claim] = &[
     )
     .source(FIG_4_SOURCE)
     .same(Bound::Above(1.0))
-    .goal(Bound::AtLeast(1.5)),
+    .goal(Bound::AtLeast(1.5))
+    .missed(
+        "the model's processors are busy with a quarter more than ALL serves, so that no policy can serve more; the figure shows it with a \
+         transaction of less processor time, which the paper does not tell",
+    ),
     Claim::new(
         "req-4-stalls",
         "32 MiB ramdisk: ALL's writes that stall",
@@ -529,7 +533,7 @@ pub(super) const TABLE_3: Experiment = Experiment {
     figure: "T3",
     title: "critical writes by kind",
     ran: "CP+PI+IOI with a 4 GB ramdisk: critical writes by why they are, and what they write (section 7.2, Table 3)",
-    here: &[MODEL],
+    here: &[MODEL, "300 simulated seconds at least here"],
     claims: &[
         Claim::new("req-t3-cp", "critical writes by CP alone", Shown::Percent, Reported::Value(0.987409))
             .source("Table 3")
@@ -546,7 +550,7 @@ pub(super) const TABLE_3: Experiment = Experiment {
         critical("req-t3-pi-async", "critical by PI and asynchronous", 0.001387),
         critical("req-t3-ioi-async", "critical by IOI and asynchronous", 0.000535),
     ],
-    jobs: || all([postgres("cp-pi-ioi", 4096)]),
+    jobs: || all([settled(postgres("cp-pi-ioi", 4096))]),
     measure: table_3,
 };
 
@@ -556,7 +560,7 @@ const fn critical(key: &'static str, about: &'static str, paper: f64) -> Claim {
 }
 
 fn table_3(results: &Results) -> Finding {
-    let critical = &results.processes(&postgres("cp-pi-ioi", 4096)).critical;
+    let critical = &results.processes(&settled(postgres("cp-pi-ioi", 4096))).critical;
     let kinds = critical.map(|reasons| [reasons.db, reasons.log, reasons.metadata, reasons.journal]);
     let sum = |counts: &[u64]| counts.iter().sum::<u64>() as f64;
     let total: f64 = kinds.iter().map(|kinds| sum(kinds)).sum();
@@ -579,8 +583,8 @@ fn table_3(results: &Results) -> Finding {
         .say("req-t3-pi-async", parts[1][1])
         .say("req-t3-ioi-async", parts[2][1]);
     found.note(
-        "Nothing asynchronous can be critical before pages have been dirty for 30 s, of which a run of 40 s has few: a checkpoint writes \
-         them synchronously before (Table 1). CP takes no asynchronous write whatever happens",
+        "Of what the kernel writes asynchronously (Table 1) hardly anything holds up a transaction in the model; in the paper 0.2 % of the \
+         critical writes are such. CP takes no asynchronous write whatever happens",
     );
     let bars = Bars::new("Critical writes (Table 3)", Unit::Ratio, ["data", "log", "metadata", "journal"]);
     let bars = ["CP", "PI", "IOI"]

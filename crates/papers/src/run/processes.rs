@@ -28,7 +28,11 @@ pub fn simulated_s(length: Length) -> u64 {
 pub(super) fn run_processes(job: &Processes, length: Length) -> Result<RequestsReport, PapersError> {
     let policy = AdmissionPolicy::from_name(job.policy)
         .ok_or_else(|| PapersError::Request(format!("There is no admission policy '{}'", job.policy)))?;
-    let end_ns = job.seconds.unwrap_or(simulated_s(length)).max(simulated_s(length)) * NS_PER_S;
+    let wanted_s = match length {
+        Length::Tiny => job.seconds.map(|seconds| seconds / 2),
+        Length::Reduced | Length::Full => job.seconds,
+    };
+    let end_ns = wanted_s.unwrap_or(0).max(simulated_s(length)) * NS_PER_S;
     let defaults = MachineSettings::default();
     let machine = MachineSettings {
         dirty_percent: job.dirty_percent.map_or(defaults.dirty_percent, u64::from),

@@ -91,7 +91,10 @@ static CLAIMS: &[Claim] = &[
     .source(TIME),
     percent("tica-12-a", "A: less energy than uCache and S-RAC, mean", 0.28, ENERGY),
     percent("tica-12-a-ucache", "A: less energy than uCache-like, mean", 0.28, ENERGY)
-        .goal(Bound::AtLeast(0.20)),
+        .goal(Bound::AtLeast(0.20))
+        .missed(
+            "waiting is nearly all of the energy, and what Table 1 says of idle devices is 18.6 % less whatever a scheme does",
+        ),
     percent("tica-12-ts_0", "Ts_0: less energy of A than of S-RAC", 0.70, ENERGY),
     times("tica-12-usr_0", "Usr_0: energy of EF, of uCache's", 2.35, ENERGY),
     times("tica-12-hm_1", "Hm_1: energy of EF, of uCache's", 2.71, ENERGY),
