@@ -6,6 +6,7 @@ mod hangs;
 mod operator;
 mod ordered;
 mod pairs;
+mod rot;
 mod space;
 mod start_hangs;
 mod starts;

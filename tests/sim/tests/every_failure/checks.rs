@@ -49,7 +49,7 @@ pub(super) fn serves_a_guest(site: &mut Site, _: bool) {
 }
 
 pub(super) fn other_is_there_or_gone(site: &mut Site, done: bool) {
-    let view = StoreView::read(&mut site.world.ssd).unwrap();
+    let view = StoreView::read(&mut *site.world.open_cache().unwrap()).unwrap();
     let is_there = view.volumes().any(|volume| volume.name == "other");
     assert!(!(is_there && done), "it was removed");
 }
@@ -85,4 +85,16 @@ pub(super) fn nobody_notices_the_second(site: &mut Site, _: bool) {
         site.failing != Some(Second) || !site.guest_failed,
         "the guest notices what fails on the new SSD"
     );
+}
+
+/// Of everything that is kept twice both copies are whole again.
+pub(super) fn has_both_copies(site: &mut Site, done: bool) {
+    if done {
+        let mut cache = site.world.open_cache().unwrap();
+        let view = StoreView::read(&mut *cache).unwrap();
+        let copies = view.check_copies(&mut *cache);
+        assert_eq!((copies.superblocks, copies.directories), (2, 2));
+        let found = view.check_volume(&mut *cache, "vm", true, &mut |_| {}).unwrap();
+        assert_eq!(found.lone_table_pages, 0);
+    }
 }

@@ -6,7 +6,7 @@ use lode_policy::{SchemeInfo, Settings};
 use lode_sim::scenario::{BLOCK, pattern};
 use lode_sim::{Machine, OtherPair, World};
 use lode_store::pair::PairArray;
-use lode_store::{Store, StoreView, format_read_ssd};
+use lode_store::{Store, StoreError, StoreView, SyncDevice, format_read_ssd};
 
 use super::sites::{at, name_of};
 use super::{BLOCKS, Site};
@@ -36,14 +36,21 @@ pub(super) fn starts(site: &mut Site) -> bool {
 }
 
 pub(super) fn removes(site: &mut Site) -> bool {
-    let ssd = &mut site.world.ssd;
-    StoreView::read(ssd).and_then(|view| Store::remove(ssd, view, "other", false)).is_ok()
+    on_cache(site, |cache| {
+        let view = StoreView::read(cache)?;
+        Store::remove(cache, view, "other", false).map(drop)
+    })
 }
 
 pub(super) fn repairs(site: &mut Site) -> bool {
-    let ssd = &mut site.world.ssd;
-    let found = StoreView::read(ssd).and_then(|view| view.check_volume(ssd, "vm", true, &mut |_| {}));
-    found.and_then(|found| Store::open(ssd)?.mend(ssd, &found)).is_ok()
+    on_cache(site, |cache| {
+        let found = StoreView::read(cache)?.check_volume(cache, "vm", true, &mut |_| {})?;
+        Store::open(cache)?.mend(cache, &found)
+    })
+}
+
+fn on_cache(site: &mut Site, work: impl FnOnce(&mut dyn SyncDevice) -> Result<(), StoreError>) -> bool {
+    site.world.open_cache().and_then(|mut cache| work(&mut *cache)).is_ok()
 }
 
 /// Lets ticks go by with all that follows from them, until something is so.

@@ -4,8 +4,8 @@ use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, damage, damage_on, flush, machine, ordered, paired, paired_later, spread, tica, write,
 };
-use lode_sim::{Access, Machine, OtherPair, SimDisk, World};
-use lode_store::{Store, SyncDevice, VolumeSpec};
+use lode_sim::{Access, Copies, Machine, OtherPair, SimDisk, World};
+use lode_store::{Store, VolumeSpec};
 
 use super::runs::{drains, formats, replaces_offline};
 use super::{BLOCKS, Site};
@@ -138,12 +138,20 @@ pub(super) fn other_spec() -> VolumeSpec {
 }
 
 pub(super) fn two_volumes() -> Site {
-    let mut large = lru();
-    large.ssd_bytes = 4 << 20;
-    let mut site = down(site(large), true);
-    let mut store = Store::open(&mut site.world.ssd).unwrap();
-    store.attach(&mut site.world.ssd, &other_spec()).unwrap();
-    SyncDevice::flush(&mut site.world.ssd).unwrap();
+    beside_another(lru())
+}
+
+pub(super) fn two_volumes_on_pair() -> Site {
+    beside_another(on_a_pair())
+}
+
+fn beside_another(machine: Machine) -> Site {
+    let mut site = down(site(Machine { ssd_bytes: 4 << 20, ..machine }), true);
+    let mut cache = site.world.open_cache().unwrap();
+    let mut store = Store::open(&mut *cache).unwrap();
+    store.attach(&mut *cache, &other_spec()).unwrap();
+    cache.flush().unwrap();
+    drop(cache);
     site
 }
 
@@ -169,6 +177,39 @@ pub(super) fn dirty_pairs() -> Site {
 
 pub(super) fn damaged_clean() -> Site {
     down(damaged(drained(lru())), true)
+}
+
+pub(super) fn damaged_dirty() -> Site {
+    Site { lost: Some(DAMAGED), ..down(damaged(site(lru())), true) }
+}
+
+/// The second SSD has what is damaged on the first one.
+pub(super) fn damaged_on_first() -> Site {
+    Site { lost: Some(DAMAGED), ..down(damaged(site(on_a_pair())), true) }
+}
+
+/// These copies of superblock, directory and table pages are gone, on the SSD or the first one of a pair.
+fn without(copies: Copies, machine: Machine) -> Site {
+    const PAGES: usize = 3;
+    let mut site = down(site(machine), true);
+    assert!(site.world.lose_copies(copies) >= PAGES);
+    site
+}
+
+pub(super) fn without_newer() -> Site {
+    without(Copies::Newer, lru())
+}
+
+pub(super) fn without_older() -> Site {
+    without(Copies::Older, lru())
+}
+
+pub(super) fn without_newer_on_first() -> Site {
+    without(Copies::Newer, on_a_pair())
+}
+
+pub(super) fn without_any_on_first() -> Site {
+    without(Copies::Both, on_a_pair())
 }
 
 /// The log holds a group of which the disk has nothing for sure.
