@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use lode_format::{DeviceLayout, PAGE_BYTES};
 
-use crate::device::{SyncDevice, at_once};
+use crate::device::{SyncDevice, at_once, whole_pages};
 use crate::error::StoreError;
 
 /// Bytes of a page with both its copies, which lie side by side.
@@ -144,9 +144,12 @@ impl Batch {
     }
 }
 
-/// Writes runs to where they were read.
-pub(crate) fn write_runs(device: &mut dyn SyncDevice, runs: &[ReadRun<'_>]) -> Result<(), StoreError> {
-    let parts: Vec<(u64, &[u8])> = runs.iter().map(|run| (run.offset_bytes, &*run.bytes)).collect();
+/// Writes pages of runs to where they were read, as far as they are whole.
+pub(crate) fn write_runs<'a>(device: &mut dyn SyncDevice, runs: &'a [ReadRun<'_>]) -> Result<(), StoreError> {
+    let of_run = |run: &'a ReadRun<'_>| {
+        whole_pages(run.bytes).into_iter().map(|(at, pages)| (run.offset_bytes + at, pages))
+    };
+    let parts: Vec<(u64, &[u8])> = runs.iter().flat_map(of_run).collect();
     at_once("write", device.write_at_once(&parts))
 }
 

@@ -7,7 +7,7 @@ use lode_types::{BlockSize, MediaError, planted};
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
 use super::member::{MEMBERS, home_member, other};
-use crate::device::{SyncDevice, flush, write};
+use crate::device::{SyncDevice, flush, whole_pages, write};
 use crate::error::StoreError;
 
 /// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
@@ -89,7 +89,9 @@ impl<D: SyncDevice> PairDevice<D> {
             let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
             let fault = |error| StoreError::media("read", 0, error);
             self.read_pages(0, &mut heads).map_err(fault)?;
-            write(self, 0, &heads)?;
+            for (at, pages) in whole_pages(&heads) {
+                write(self, at, pages)?;
+            }
             flush(self)?;
         }
         Ok(())

@@ -15,7 +15,7 @@ mod trials;
 
 use lode_engine::GuestError;
 use lode_sim::scenario::{BLOCK, pattern, read};
-use lode_sim::{Machine, OtherPair, SimDisk, World};
+use lode_sim::{Access, Machine, OtherPair, SimDisk, World};
 
 use checks::*;
 use runs::*;
@@ -47,6 +47,8 @@ const BOTH: &[Device] = &[Ssd, Second];
 const OF_TWO_PAIRS: &[Device] = &[Ssd, Second, OfOther, SecondOfOther];
 const OF_TWO_PAIRS_AND_DISK: &[Device] = &[Ssd, Second, OfOther, SecondOfOther, Backing];
 
+const ACCESSES: &[Access] = &[Access::Read, Access::Write, Access::Flush];
+
 /// A host before, during and after an operation.
 struct Site {
     world: World,
@@ -66,6 +68,8 @@ struct Operation {
     devices: &'static [Device],
     /// Those of them that may fail without anybody noticing: the operation succeeds, and so does what the guest asks for meanwhile.
     spare: &'static [Device],
+    /// What of theirs fails.
+    failing: &'static [Access],
     prepare: fn() -> Site,
     /// Until it is over, or nothing happens any more. Says whether it succeeded.
     run: fn(&mut Site) -> bool,
@@ -81,13 +85,18 @@ const fn operation(
     run: fn(&mut Site) -> bool,
     check: fn(&mut Site, bool),
 ) -> Operation {
-    Operation { name, devices, spare: &[], prepare, run, check }
+    Operation { name, devices, spare: &[], failing: ACCESSES, prepare, run, check }
 }
 
 impl Operation {
     /// That these fail is not noticed.
     const fn spares(self, spare: &'static [Device]) -> Operation {
         Operation { spare, ..self }
+    }
+
+    /// Nothing else of them fails.
+    const fn with_reads_alone(self) -> Operation {
+        Operation { failing: &[Access::Read], ..self }
     }
 }
 
@@ -154,7 +163,17 @@ const ON_A_PAIR: &[Operation] = &[
     operation("start without newer copies", BOTH, without_newer_on_first, starts, nothing_more),
     // The second one is all that is left of them.
     operation("repair of all copies", &[Ssd], without_any_on_first, repairs, has_both_copies),
+    operation("repair of all copies that fails to read", BOTH, without_any_on_first, repairs, nothing_more)
+        .with_reads_alone(),
     operation("start without any copies", &[Ssd], without_any_on_first, starts, nothing_more),
+    operation(
+        "start without any copies that fails to read",
+        BOTH,
+        without_any_on_first,
+        starts,
+        nothing_more,
+    )
+    .with_reads_alone(),
     operation("SSD taken out", BOTH, dirty_pair, takes_out, nothing_more).spares(&[Second]),
     operation("SSD replaced", BOTH, dirty_pair, replaces, nobody_notices_the_second),
     operation("first SSD replaced", BOTH, dirty_pair, replaces_first, nobody_notices_the_first),

@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use lode_sim::{Access, World};
+use lode_sim::World;
 
-use super::{Device, MOST_SECONDS, Operation, check_guest, disk, end_failures};
+use super::{ACCESSES, Device, MOST_SECONDS, Operation, check_guest, disk, end_failures};
 
 /// Says what was tried where it fails.
 struct Tried<'a>(&'a str, bool);
@@ -83,7 +83,7 @@ impl Trials {
     fn operation(&mut self, operation: &Operation) {
         let mut counts = Vec::new();
         for &device in operation.devices {
-            for access in [Access::Read, Access::Write, Access::Flush] {
+            for &access in operation.failing {
                 let count = self.each(|n, power_cut| {
                     let what = format!("{}: {access:?} {} of {device:?} fails", operation.name, n + 1);
                     let arm = |world: &mut World| disk(world, device).fail_nth = Some((access, n));
@@ -92,6 +92,9 @@ impl Trials {
                     run_once(operation, trouble, power_cut)
                 });
                 counts.push(format!("{count} {access:?} of {device:?}"));
+            }
+            if operation.failing != ACCESSES {
+                continue;
             }
             // What is done before volumes are served has no steps: the power fails after so many writes and flushes.
             let count = self.each(|n, power_cut| {
