@@ -2,8 +2,8 @@
 //! that every run starts with.
 
 use lode_format::{
-    CacheId, DeviceLayout, EntryState, RecordBufferHeader, TableEntry, TablePage, Volume, VolumeExtents,
-    VolumeTag, data_checksum,
+    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, Volume,
+    VolumeExtents, VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
@@ -20,7 +20,7 @@ use crate::recover::Recovered;
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
-use crate::table_runs::{TableRun, read_runs, write_runs};
+use crate::table_runs::{PAIR_BYTES, TableRun, read_runs, write_runs};
 use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
@@ -429,7 +429,8 @@ impl Store {
                         stamp,
                         entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
                     };
-                    read.put(2 * (index - first) + usize::from(table.copy()), &table.encode(cache));
+                    let at = (index - first) * PAIR_BYTES + usize::from(table.copy()) * PAGE_BYTES;
+                    read.bytes[at..at + PAGE_BYTES].copy_from_slice(&table.encode(cache)[..]);
                 }
             }
             write_runs(device, &read)

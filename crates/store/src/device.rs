@@ -1,6 +1,6 @@
 //! A device as start-up sees it: one step after the other, and errors that say what was tried where.
 
-use lode_format::{FormatError, PAGE_BYTES};
+use lode_format::{FormatError, PAGE_BYTES, is_sealed};
 use lode_types::{MediaError, planted};
 
 use crate::error::StoreError;
@@ -209,6 +209,19 @@ pub(crate) fn refuse_other_version(
         Some(error) => Err(StoreError::from(error).within("one SSD of the pair")),
         None => Ok(()),
     }
+}
+
+/// Runs of those of these pages that are whole, each with where it begins. Of a pair of SSDs a page that is not may be what one of them has,
+/// while the other one could not be read: written again, it would take the place of the right one there.
+pub(crate) fn whole_pages(bytes: &[u8]) -> Vec<(u64, &[u8])> {
+    let is_whole = |page: usize| {
+        let page = &bytes[page * PAGE_BYTES..(page + 1) * PAGE_BYTES];
+        is_sealed(page) || planted("damaged-pages-written-again")
+    };
+    let pages: Vec<usize> = (0..bytes.len() / PAGE_BYTES).filter(|&page| is_whole(page)).collect();
+    let runs = pages.chunk_by(|one, next| one + 1 == *next);
+    let run = |run: &[usize]| (run[0] * PAGE_BYTES, (run[run.len() - 1] + 1) * PAGE_BYTES);
+    runs.map(run).map(|(start, end)| (start as u64, &bytes[start..end])).collect()
 }
 
 /// What came of several reads or writes at once.

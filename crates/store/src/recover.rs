@@ -200,7 +200,7 @@ fn read_tables(
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
     read_runs_ahead(device, &source.layout, source.extents, runs, |read| {
         let ReadRun { run: TableRun { ordinal, pages }, bytes, unreadable, .. } = read;
-        unreadable_pages += unreadable.len() as u64;
+        unreadable_pages += unreadable as u64;
         let extent = source.extents[ordinal];
         for (page, pair) in pages.zip(bytes.chunks_exact(PAIR_BYTES)) {
             let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();

@@ -5,9 +5,9 @@ use std::iter::Peekable;
 use std::ops::Range;
 
 use lode_format::{DeviceLayout, PAGE_BYTES};
-use lode_types::{MediaError, planted};
+use lode_types::MediaError;
 
-use crate::device::{SyncDevice, at_once, read_each_page};
+use crate::device::{SyncDevice, at_once, read_each_page, whole_pages};
 use crate::error::StoreError;
 
 /// Bytes of a page with both its copies, which lie side by side.
@@ -58,16 +58,8 @@ pub(crate) struct ReadRun<'a> {
     pub(crate) run: TableRun,
     pub(crate) offset_bytes: u64,
     pub(crate) bytes: &'a mut [u8],
-    /// Which of its pages, counting both copies, could not be read. Their bytes are zeroes, and are not written ([`write_runs`]).
-    pub(crate) unreadable: Vec<usize>,
-}
-
-impl ReadRun<'_> {
-    /// Puts a page in the place of one of its copies, counting both.
-    pub(crate) fn put(&mut self, at: usize, page: &[u8; PAGE_BYTES]) {
-        self.bytes[at * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(page);
-        self.unreadable.retain(|&unreadable| unreadable != at);
-    }
+    /// How many of its pages, counting both copies, could not be read. Their bytes are zeroes.
+    pub(crate) unreadable: usize,
 }
 
 /// Reads runs of the tables of these extents, and hands them on in their order, as many at a time as are read at once.
@@ -166,9 +158,8 @@ impl Batch {
             rest = behind;
             let offset_bytes =
                 layout.extent_start(extents[run.ordinal]) + layout.extent.table_page(run.pages.start, 0);
-            let inside = unreadable.iter().filter_map(|at| at.checked_sub(offset_bytes));
-            let pages = inside.map(|within| within as usize / PAGE_BYTES);
-            let unreadable = pages.filter(|&page| page < run.bytes() / PAGE_BYTES).collect();
+            let inside = offset_bytes..offset_bytes + run.bytes() as u64;
+            let unreadable = unreadable.iter().filter(|at| inside.contains(at)).count();
             ReadRun { run: run.clone(), offset_bytes, bytes, unreadable }
         })
     }
@@ -179,20 +170,13 @@ impl Batch {
     }
 }
 
-/// Writes runs to where they were read, without what could not be: that may be readable another time, and what it says is not known.
-pub(crate) fn write_runs(device: &mut dyn SyncDevice, runs: &[ReadRun<'_>]) -> Result<(), StoreError> {
-    let parts: Vec<(u64, &[u8])> = runs.iter().flat_map(known_parts).collect();
+/// Writes pages of runs to where they were read, as far as they are whole: what could not be read may be readable another time.
+pub(crate) fn write_runs<'a>(device: &mut dyn SyncDevice, runs: &'a [ReadRun<'_>]) -> Result<(), StoreError> {
+    let of_run = |run: &'a ReadRun<'_>| {
+        whole_pages(run.bytes).into_iter().map(|(at, pages)| (run.offset_bytes + at, pages))
+    };
+    let parts: Vec<(u64, &[u8])> = runs.iter().flat_map(of_run).collect();
     at_once("write", device.write_at_once(&parts))
-}
-
-/// What is known of a run, and where it is.
-fn known_parts<'a>(run: &'a ReadRun<'_>) -> Vec<(u64, &'a [u8])> {
-    let known = |page: &usize| planted("unreadable-table-page-zeroed") || !run.unreadable.contains(page);
-    let pages: Vec<usize> = (0..run.bytes.len() / PAGE_BYTES).filter(known).collect();
-    let neighbours = pages.chunk_by(|one, next| one + 1 == *next);
-    let bytes_of = |pages: &[usize]| pages[0] * PAGE_BYTES..(pages[pages.len() - 1] + 1) * PAGE_BYTES;
-    let ranges = neighbours.map(bytes_of);
-    ranges.map(|range| (run.offset_bytes + range.start as u64, &run.bytes[range])).collect()
 }
 
 #[cfg(test)]
@@ -240,10 +224,9 @@ mod tests {
         let runs = TableRun::of(0, 0..layout.extent.table_pages);
         let page = [9; PAGE_BYTES];
         read_runs(&mut device, &layout, &[3], runs, |device, mut read| {
-            let of_run: Vec<usize> = read.iter().flat_map(|read| read.unreadable.clone()).collect();
-            assert_eq!(of_run, [1, 2]);
+            assert_eq!(read.iter().map(|read| read.unreadable).sum::<usize>(), 2);
             // One that is known again is written, of whichever copy.
-            read[0].put(2, &page);
+            read[0].bytes[2 * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(&page);
             write_runs(device, &read)
         })
         .unwrap();

@@ -317,7 +317,7 @@ pub fn attack_changing_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, 
         plan.scheme_switches = if switches { 1 + rng.below(4) } else { 0 };
         (plan.faults, plan.membership_changes) = (faults, membership_changes);
         (plan.member_losses, plan.member_changes) = (member_losses, member_changes);
-        (plan.flips, plan.rot) = (0, 0);
+        plan.flips = 0;
         stand_still(plan);
         begin_on_one(plan, seed);
     }
@@ -339,7 +339,7 @@ pub fn attack_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
     let member_changes = if is_pair && rng.chance(40) { 1 + rng.below(3) } else { 0 };
     for plan in &mut plans {
         set_devices(plan, &mut rng, is_ordered, is_pair.then_some(other_pairs));
-        (plan.faults, plan.flips, plan.rot, plan.start_read_errors) = (Faults::default(), 0, 0, 0);
+        (plan.faults, plan.flips, plan.start_read_errors) = (Faults::default(), 0, 0);
         (plan.hangs, plan.hangs_give_up) = (1 + rng.below(2), hangs_give_up);
         plan.starts_at_once = true;
         (plan.member_changes, plan.clock_jumps) = (member_changes, 0);
@@ -420,13 +420,15 @@ fn pair_plan(seed: u64, crash: Crash) -> Plan {
     plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
     stand_still(&mut plan);
     begin_on_one(&mut plan, seed);
+    // Of its own numbers, so that seeds are otherwise what they were.
+    plan.rot = if Rng::new(seed.rotate_left(52) ^ 0x0707).chance(40) { 70 } else { 0 };
     plan
 }
 
 /// Has the second SSDs of pairs of some seeds come later. What is damaged while there is one SSD is lost, and so is what goes astray on it: there
 /// both have to be there.
 fn begin_on_one(plan: &mut Plan, seed: u64) {
-    let is_whole = (plan.flips, plan.rot, plan.faults.ssd_misdirected) == (0, 0, 0);
+    let is_whole = (plan.flips, plan.faults.ssd_misdirected) == (0, 0);
     if is_whole && Rng::new(seed.rotate_left(40) ^ 0x1a70).chance(25) {
         plan.machines.iter_mut().for_each(|machine| machine.mirror_later = true);
     }

@@ -91,6 +91,7 @@ pub use machine::{Faults, Machine};
 pub use minimize::PartOfHost;
 pub use model::{Change, Model, SECTOR, Version};
 pub use pair::{OtherPair, SimPair};
+pub use rot::{Copies, pages_kept_twice};
 pub use run::{Crash, Decay, Plan, RunCounts, run, run_on_one_ssd};
 pub use start_hang::HangEnd;
 pub use together::run_together;

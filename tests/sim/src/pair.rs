@@ -18,7 +18,7 @@ use crate::world::World;
 
 mod start;
 
-pub(crate) use start::{begins_again, open};
+pub(crate) use start::{begins_again, look, open};
 
 /// A pair of SSDs whose first member is elsewhere.
 #[derive(Debug)]

@@ -3,9 +3,10 @@
 use lode_engine::{Buf, GuestError, GuestOp, GuestRequest};
 use lode_engine::{EngineConfig, OrderedConfig};
 use lode_policy::{Quota, SchemeInfo, WriteBudget};
+use lode_store::SyncDevice;
 use lode_types::{BlockSize, Level, Rng};
 
-use crate::{Crash, Decay, Faults, Machine, Plan, RunCounts, World, run, run_together};
+use crate::{Crash, Decay, Faults, Machine, Plan, RunCounts, SimDisk, World, run, run_together};
 
 /// Bytes of the usual volume, which ends two sectors before.
 pub const VOLUME_BYTES: u64 = 2 << 20;
@@ -309,13 +310,18 @@ pub fn flush(world: &mut World) -> Result<(), GuestError> {
 
 /// Flips a bit in every copy of the block with the pattern `name` on the SSD. Returns how many there are.
 pub fn damage(world: &mut World, name: u8) -> usize {
-    let (want, end) = (pattern(name, BLOCK as usize), world.ssd_bytes());
+    damage_on(&mut world.ssd, name)
+}
+
+/// As [`damage`], on this device.
+pub fn damage_on(disk: &mut SimDisk, name: u8) -> usize {
+    let want = pattern(name, BLOCK as usize);
     let is_it = |at: &u64| {
         let mut bytes = [0; BLOCK as usize];
-        world.ssd.peek(*at, &mut bytes);
+        disk.peek(*at, &mut bytes);
         bytes[..] == want
     };
-    let places: Vec<u64> = (0..end).step_by(BLOCK as usize).filter(is_it).collect();
-    places.iter().for_each(|&at| world.ssd.flip_bit(at + 700, 3));
+    let places: Vec<u64> = (0..disk.size_bytes()).step_by(BLOCK as usize).filter(is_it).collect();
+    places.iter().for_each(|&at| disk.flip_bit(at + 700, 3));
     places.len()
 }

@@ -3,8 +3,10 @@
 mod delays;
 mod devices;
 mod hangs;
+mod operator;
 mod ordered;
 mod pairs;
+mod rot;
 mod space;
 mod start_hangs;
 mod starts;
@@ -15,8 +17,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
-use lode_engine::{Answer, EndedFlush, Engine, Fence, FlushTicket, GuestRequest, Worth, WriteBackLimits};
-use lode_policy::{Quota, Settings, Sizer, Tenant};
+use lode_engine::{Answer, EndedFlush, Engine, Fence, FlushTicket, GuestRequest, Worth};
+use lode_policy::Sizer;
 use lode_store::pair::{ArrayCommands, Stripes};
 use lode_store::{Distrust, Store, StoreError, SyncDevice};
 use lode_types::Rng;
@@ -285,7 +287,7 @@ impl World {
 
     /// Lets one device finish something. False: nothing is under way.
     pub fn step(&mut self) -> bool {
-        if self.power_fails_at.is_some_and(|last| self.steps >= last) {
+        if self.is_without_power() {
             return false;
         }
         self.notice_failures();
@@ -317,30 +319,8 @@ impl World {
         true
     }
 
-    /// The host wants another share for the volume.
-    pub fn resize(&mut self, share: Quota) {
-        self.notice_failures();
-        self.engine.resize(share);
-        self.take_commands();
-    }
-
-    /// When dirty blocks are written back in the background from now on.
-    pub fn set_write_back_limits(&mut self, limits: Option<WriteBackLimits>) {
-        self.engine.set_write_back_limits(limits);
-        self.take_commands();
-    }
-
-    /// Another scheme is to decide from now on. False: that is not possible any more.
-    pub fn switch_scheme(&mut self, settings: &Settings) -> bool {
-        self.notice_failures();
-        let is_begun = self.engine.switch_scheme(settings, self.machine.config.largest_share);
-        if is_begun {
-            self.machine.settings = settings.clone();
-            self.switched_since = true;
-            self.sizer = World::sizer(&self.machine);
-        }
-        self.take_commands();
-        is_begun
+    fn is_without_power(&self) -> bool {
+        self.power_fails_at.is_some_and(|last| self.steps >= last)
     }
 
     /// The SSD has failed for another volume.
@@ -397,6 +377,9 @@ impl World {
 
     /// Lets the engine do what it does now and then.
     pub fn tick(&mut self) {
+        if self.is_without_power() {
+            return;
+        }
         self.notice_failures();
         self.ticks += 1;
         self.engine.tick();
@@ -404,23 +387,6 @@ impl World {
         self.tick_pairs();
         self.resilver_pairs();
         self.pair_step();
-        self.take_commands();
-    }
-
-    /// The engine begins to write everything back.
-    pub fn drain(&mut self) {
-        self.engine.drain();
-        self.take_commands();
-    }
-
-    /// The engine stops writing everything back.
-    pub fn stop_drain(&mut self) {
-        self.engine.stop_drain();
-    }
-
-    /// Writes go past the SSD from now on, or no more.
-    pub fn set_writes_around(&mut self, writes_around: bool) {
-        self.engine.set_writes_around(writes_around);
         self.take_commands();
     }
 

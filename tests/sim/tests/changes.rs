@@ -2,10 +2,10 @@
 //! copy of a table page is lost.
 
 use lode_engine::{Buf, GuestOp, GuestRequest};
-use lode_format::{DeviceLayout, Directory, PAGE_BYTES, TablePage};
+use lode_format::PAGE_BYTES;
 use lode_policy::{Quota, Tenant};
 use lode_sim::scenario::{BLOCK, machine, pattern, read};
-use lode_sim::{Access, DirectHost, Machine, Rng, SimDisk, World};
+use lode_sim::{Access, DirectHost, Machine, Rng, SimDisk, World, pages_kept_twice};
 use lode_store::{DirectoryOutput, Metadata, Output, SpaceDirectory, Store, StoreView, VolumeStore};
 
 const SSD_BYTES: u64 = 5 << 20;
@@ -36,11 +36,10 @@ fn check_power_cut(host: &DirectHost, seed: u64) {
     check_start(host, host.ssd.after_power_cut(&mut Rng::new(seed)), seed);
 }
 
-/// What a start finds when the newer copies of the directory and of every table page are unreadable.
+/// What a start finds when the newer copies of superblock, directory and every table page are unreadable.
 fn check_older_copies(host: &DirectHost) {
     let mut ssd = host.ssd.clone();
-    assert!(destroy_newer_tables(&mut ssd) > 4);
-    destroy_newer_directory(&mut ssd);
+    assert!(destroy_newer(&mut ssd) > 6);
     check_start(host, ssd, 1);
 }
 
@@ -58,39 +57,11 @@ fn check_blocks(host: &DirectHost, ssd: SimDisk, seed: u64, blocks: [u64; 2]) {
     }
 }
 
-/// Makes the newer copy of every table page unreadable. Gives how many there are.
-fn destroy_newer_tables(ssd: &mut SimDisk) -> usize {
-    let view = StoreView::read(ssd).unwrap();
-    let (superblock, tags) = (*view.superblock(), view.volumes().map(|volume| volume.tag));
-    let (layout, tags) = (superblock.layout().unwrap(), tags.collect::<Vec<_>>());
-    let mut destroyed = 0;
-    for (extent, page) in
-        (0..layout.extents).flat_map(|e| (0..layout.extent.table_pages).map(move |p| (e, p)))
-    {
-        let at = [0, 1].map(|copy| layout.extent_start(extent) + layout.extent.table_page(page, copy));
-        let sequence = |at: &u64| {
-            let mut bytes = [0; PAGE_BYTES];
-            ssd.peek(*at, &mut bytes);
-            let of = |&tag| TablePage::decode(superblock.cache, tag, extent, page, &bytes).ok();
-            tags.iter().find_map(of).map(|table| table.sequence)
-        };
-        if let Some(newer) = at.into_iter().max_by_key(sequence).filter(|at| sequence(at).is_some()) {
-            ssd.put(newer, &[0; PAGE_BYTES]);
-            destroyed += 1;
-        }
-    }
-    destroyed
-}
-
-fn destroy_newer_directory(ssd: &mut SimDisk) {
-    let cache = StoreView::read(ssd).unwrap().superblock().cache;
-    let generation = |copy: &u8| {
-        let mut bytes = vec![0; Directory::COPY_BYTES];
-        ssd.peek(DeviceLayout::directory(*copy), &mut bytes);
-        Directory::decode(cache, &bytes).unwrap().generation
-    };
-    let newer = [0, 1].into_iter().max_by_key(generation).unwrap();
-    ssd.put(DeviceLayout::directory(newer), &[0; PAGE_BYTES]);
+/// Makes the newer copy of all that is kept twice unreadable. Gives how many pages there are.
+fn destroy_newer(ssd: &mut SimDisk) -> usize {
+    let pages = pages_kept_twice(ssd);
+    pages.iter().for_each(|&[_, newer]| ssd.put(newer, &[0; PAGE_BYTES]));
+    pages.len()
 }
 
 fn blocks_of(volume: usize) -> u64 {
@@ -478,6 +449,6 @@ fn g5_a_change_cuts_a_checkpoint_short() {
     bare.end_change();
     println!("{pages} pages written, {ends_at:?} of them before the first flush");
     assert_eq!((bare.store.extents(), bare.dirty_after_restart()), (4, BLOCKS));
-    destroy_newer_tables(&mut bare.ssd);
+    destroy_newer(&mut bare.ssd);
     assert_eq!(bare.dirty_after_restart(), BLOCKS);
 }

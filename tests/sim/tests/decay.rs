@@ -1,7 +1,7 @@
 //! Guarantee 5 of `docs/design.md` while space changes hands: blocks on the SSD go bad and writes go elsewhere there, at any moment, while
 //! extents move between volumes, volumes come, go and get other names, and schemes change.
 
-use lode_sim::scenario::{plan, run_neighbours};
+use lode_sim::scenario::{all_schemes, paired, plan, run_each, run_neighbours, seeds};
 use lode_sim::{Crash, Faults, Plan, RunCounts};
 
 /// Three volumes on one SSD whose shares change all the time, each scheme in turn, with damage of all kinds.
@@ -56,4 +56,19 @@ fn g5_damage_and_power_cuts_while_volumes_come_and_go_and_schemes_change() {
 fn g5_damage_while_volumes_come_and_go_and_schemes_change() {
     let sum = run_all(|plan| with_membership(Plan { crash: Crash::Any, ..plan }));
     assert!(sum.gone > 10 && sum.came > 5 && sum.renamed > 20 && sum.switches > 100, "{sum:?}");
+}
+
+/// Copies of metadata go bad on one SSD of a pair between runs, while either of the two is lost and replaced.
+#[test]
+fn g5_g9_metadata_that_goes_bad_on_one_ssd_of_a_pair() {
+    let machines = all_schemes().into_iter().map(|(name, machine)| (name, paired(machine))).collect();
+    let sum = run_each(machines, seeds().div_ceil(4), |machine, seed| Plan {
+        rounds: 6,
+        requests: 120,
+        rot: 70,
+        member_losses: 30 * (seed % 2),
+        ..plan(vec![machine], seed)
+    });
+    assert!(sum.rotten > 100, "{sum:?}");
+    assert_eq!((sum.failed_reads, sum.failed_writes), (0, 0), "{sum:?}");
 }

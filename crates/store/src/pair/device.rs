@@ -7,7 +7,7 @@ use lode_types::{BlockSize, MediaError, planted};
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
 use super::member::{MEMBERS, home_member, other};
-use crate::device::{SyncDevice, flush, read_each_page, write};
+use crate::device::{SyncDevice, flush, read_each_page, whole_pages, write};
 use crate::error::StoreError;
 
 /// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
@@ -87,10 +87,10 @@ impl<D: SyncDevice> PairDevice<D> {
     pub(super) fn make_heads_same(&mut self) -> Result<(), StoreError> {
         if self.pair.number == 0 && (0..MEMBERS).all(|member| self.pair.writes_to(member)) {
             let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
-            if let Some(&at) = read_each_page(self, 0, &mut heads)?.first() {
-                return Err(StoreError::media("read", at, MediaError::Io));
+            read_each_page(self, 0, &mut heads)?;
+            for (at, pages) in whole_pages(&heads) {
+                write(self, at, pages)?;
             }
-            write(self, 0, &heads)?;
             flush(self)?;
         }
         Ok(())
@@ -228,6 +228,8 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
             return Ok(());
         }
         let mut copy = vec![0; buf.len()];
+        // Where it cannot be read, what the first one has counts: that of two SSDs one is damaged and the other one fails is more than a pair
+        // is for, and a page that is not whole is mostly one that was never written.
         if self.read_from(&[other(first)], offset_bytes, &mut copy).is_ok() {
             for (page, copy) in buf.chunks_mut(PAGE_BYTES).zip(copy.chunks(PAGE_BYTES)) {
                 if !is_sealed(page) && is_sealed(copy) {

@@ -104,6 +104,34 @@ pub(crate) fn begins_again<'a>(pairs: impl Iterator<Item = (&'a mut SimDisk, &'a
 pub(crate) fn open<'a>(
     pairs: impl Iterator<Item = (&'a mut SimDisk, &'a mut SimPair)>,
 ) -> Result<PairArray<&'a mut SimDisk>, StoreError> {
+    let Found { mut array, labels, mut known } = find(pairs)?;
+    array.begin(&labels, |number, generation| {
+        *known[number] = Some(generation);
+        Ok::<_, StoreError>(())
+    })?;
+    Ok(array)
+}
+
+/// As [`open`], by somebody who only looks.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn look<'a>(
+    pairs: impl Iterator<Item = (&'a mut SimDisk, &'a mut SimPair)>,
+) -> Result<PairArray<&'a mut SimDisk>, StoreError> {
+    find(pairs).map(|found| found.array)
+}
+
+/// Pairs to which nothing was written, the labels of each, and what the host remembers of it.
+struct Found<'a> {
+    array: PairArray<&'a mut SimDisk>,
+    labels: Vec<[Option<PairLabel>; MEMBERS]>,
+    known: Vec<&'a mut Option<u64>>,
+}
+
+fn find<'a>(
+    pairs: impl Iterator<Item = (&'a mut SimDisk, &'a mut SimPair)>,
+) -> Result<Found<'a>, StoreError> {
     let mut pairs: Vec<_> = pairs.collect();
     pairs.iter_mut().for_each(|(_, pair)| pair.started_on = [false; MEMBERS]);
     let locked: Vec<_> = pairs.iter().map(|(first, pair)| pair.locked(first)).collect();
@@ -116,11 +144,6 @@ pub(crate) fn open<'a>(
     let found = labels.iter().zip(said);
     let devices = pairs.into_iter().zip(found);
     let devices = devices.map(|((first, pair), (labels, said))| pair.device(first, labels, said));
-    let (devices, mut known): (Vec<_>, Vec<_>) = devices.unzip();
-    let mut array = PairArray::new(devices)?;
-    array.begin(&labels, |number, generation| {
-        *known[number] = Some(generation);
-        Ok::<_, StoreError>(())
-    })?;
-    Ok(array)
+    let (devices, known): (Vec<_>, Vec<_>) = devices.unzip();
+    Ok(Found { array: PairArray::new(devices)?, labels, known })
 }

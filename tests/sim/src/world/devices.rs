@@ -11,7 +11,6 @@ use crate::disk::Access;
 use crate::durable::{Known, Lost};
 use crate::model::SECTOR;
 use crate::pair::To;
-use crate::rot::rot;
 use crate::run::Decay;
 
 /// Bytes of a page.
@@ -264,11 +263,6 @@ impl World {
             }
             CommandKind::Read { .. } | CommandKind::Flush => {}
         }
-    }
-
-    /// In so many of a hundred times has copies of metadata rot. Gives how many did.
-    pub(crate) fn rot(&mut self, chance: u64) -> u64 {
-        if chance > 0 && self.rng.chance(chance) { rot(&mut self.ssd, &mut self.rng) } else { 0 }
     }
 
     /// One of these blocks goes bad while volumes are served.

@@ -12,6 +12,7 @@ use lode_types::Rng;
 use super::World;
 use crate::disk::SimDisk;
 use crate::machine::Machine;
+use crate::pair::open;
 
 impl World {
     /// Starts an engine on what the devices hold. `machine` may differ from the one before in what a new
@@ -33,6 +34,17 @@ impl World {
         self.begin_run(attached)?;
         self.take_commands();
         Ok(())
+    }
+
+    /// The cache as somebody finds it who serves no volume from it, and may write to it.
+    ///
+    /// # Errors
+    /// What a start is refused for.
+    pub fn open_cache(&mut self) -> Result<Box<dyn SyncDevice + '_>, StoreError> {
+        if self.pair.is_none() {
+            return Ok(Box::new(&mut self.ssd));
+        }
+        Ok(Box::new(open(self.each_pair())?))
     }
 
     /// As [`World::restart`], with so many places on an SSD that others share and that was opened for all of them.

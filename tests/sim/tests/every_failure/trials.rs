@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use lode_sim::{Access, World};
+use lode_sim::World;
 
-use super::{MOST_SECONDS, Operation, check_guest, disk};
+use super::{ACCESSES, Device, MOST_SECONDS, Operation, check_guest, disk, end_failures};
 
 /// Says what was tried where it fails.
 struct Tried<'a>(&'a str, bool);
@@ -17,23 +17,32 @@ impl Drop for Tried<'_> {
     }
 }
 
-/// An operation comes to its N-th trouble, with which the world is `armed`, and the host goes down. Says whether there was one.
-fn run_once(
+/// What an operation meets: something of a device, or the end of the power.
+struct Trouble<'a, A, H> {
+    what: &'a str,
+    of: Option<Device>,
+    /// What a world is armed with.
+    arm: A,
+    has_happened: H,
+}
+
+/// An operation comes to its trouble, and the host goes down. Says whether there was one.
+fn run_once<A: FnOnce(&mut World), H: FnOnce(&mut World) -> bool>(
     operation: &Operation,
-    what: &str,
+    trouble: Trouble<A, H>,
     power_cut: bool,
-    arm: impl FnOnce(&mut World),
-    has_happened: impl FnOnce(&mut World) -> bool,
 ) -> bool {
+    let Trouble { what, of, arm, has_happened } = trouble;
     let _tried = Tried(what, power_cut);
     let mut site = (operation.prepare)();
+    site.failing = of;
     arm(&mut site.world);
     let done = (operation.run)(&mut site);
     let happened = has_happened(&mut site.world);
-    for &device in operation.devices {
-        let disk = disk(&mut site.world, device);
-        (disk.fail_nth, disk.fail_after) = (None, None);
+    if !happened || of.is_some_and(|device| operation.spare.contains(&device)) {
+        assert!(done && !site.guest_failed, "{what}: it succeeds ({done}), and the guest does not notice");
     }
+    end_failures(&mut site.world);
     site.world.go_down(power_cut);
     (operation.check)(&mut site, done);
     check_guest(&mut site, what);
@@ -42,11 +51,20 @@ fn run_once(
 
 /// What has been tried so far, and since when.
 pub(super) struct Trials {
-    pub began: Instant,
-    pub runs: u64,
+    began: Instant,
+    runs: u64,
 }
 
 impl Trials {
+    /// Has each of these operations meet each single failure, which are more than so many.
+    pub fn of_all(operations: &[Operation], least_runs: u64) {
+        let mut trials = Trials { began: Instant::now(), runs: 0 };
+        operations.iter().for_each(|operation| trials.operation(operation));
+        let (runs, seconds) = (trials.runs, trials.began.elapsed().as_secs_f64());
+        println!("{} operations, {runs} runs, {seconds:.0} s", operations.len());
+        assert!(runs > least_runs, "{runs}");
+    }
+
     /// Runs `once` with N = 0, 1, 2 and so on, each with a kill and a power cut after it, until what is to happen does not. Gives how
     /// often it did.
     fn each(&mut self, mut once: impl FnMut(u64, bool) -> bool) -> u64 {
@@ -62,17 +80,21 @@ impl Trials {
     }
 
     /// Has an operation meet each single failure of each of its devices.
-    pub fn operation(&mut self, operation: &Operation) {
+    fn operation(&mut self, operation: &Operation) {
         let mut counts = Vec::new();
         for &device in operation.devices {
-            for access in [Access::Read, Access::Write, Access::Flush] {
+            for &access in operation.failing {
                 let count = self.each(|n, power_cut| {
                     let what = format!("{}: {access:?} {} of {device:?} fails", operation.name, n + 1);
                     let arm = |world: &mut World| disk(world, device).fail_nth = Some((access, n));
                     let has_happened = |world: &mut World| disk(world, device).fail_nth.is_none();
-                    run_once(operation, &what, power_cut, arm, has_happened)
+                    let trouble = Trouble { what: &what, of: Some(device), arm, has_happened };
+                    run_once(operation, trouble, power_cut)
                 });
                 counts.push(format!("{count} {access:?} of {device:?}"));
+            }
+            if operation.failing != ACCESSES {
+                continue;
             }
             // What is done before volumes are served has no steps: the power fails after so many writes and flushes.
             let count = self.each(|n, power_cut| {
@@ -80,7 +102,8 @@ impl Trials {
                     format!("{}: all fails after {n} writes and flushes of {device:?}", operation.name);
                 let arm = |world: &mut World| disk(world, device).fail_after = Some(n);
                 let has_happened = |world: &mut World| disk(world, device).fail_after == Some(0);
-                run_once(operation, &what, power_cut, arm, has_happened)
+                let trouble = Trouble { what: &what, of: Some(device), arm, has_happened };
+                run_once(operation, trouble, power_cut)
             });
             counts.push(format!("{count} ends of {device:?}"));
         }
@@ -91,9 +114,8 @@ impl Trials {
                 last = world.steps() + n;
                 world.power_fails_at = Some(last);
             };
-            run_once(operation, &what, power_cut, arm, |world| {
-                world.power_fails_at.is_some_and(|at| world.steps() >= at)
-            })
+            let has_happened = |world: &mut World| world.power_fails_at.is_some_and(|at| world.steps() >= at);
+            run_once(operation, Trouble { what: &what, of: None, arm, has_happened }, power_cut)
         });
         println!("{}: {}, {steps} steps", operation.name, counts.join(", "));
     }
