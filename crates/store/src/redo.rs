@@ -25,6 +25,8 @@ pub struct RedoLog {
     pub label: RedoLabel,
     /// Number of its latest group.
     pub group: u64,
+    /// Generation of the disk's sidecar in which that group was written; 0: not known.
+    pub generation: u64,
     /// The blocks that the backing disk may lack, ascending; none: the disk has every group.
     pub entries: Vec<RedoEntry>,
     /// Ranges of blocks that were trimmed or zeroed on the disk past groups, maybe not durably; none beside a group.
@@ -55,7 +57,7 @@ pub fn create_redo_log(device: &mut dyn SyncDevice, label: &RedoLabel) -> Result
     // Without a label nothing of it is believed.
     write(device, 0, &[0; PAGE_BYTES])?;
     flush(device)?;
-    write_states(device, label, &RedoState { volume: label.volume, group: 0, blocks: 0 })?;
+    write_states(device, label, &RedoState { volume: label.volume, group: 0, blocks: 0, generation: 0 })?;
     write(device, 0, &label.encode()[..])?;
     flush(device)
 }
@@ -116,7 +118,8 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
             found => ranges = found.map_or(ranges, |found| found.ranges),
         }
     }
-    Ok(Some(RedoLog { label, group: state.group, entries, ranges }))
+    let RedoState { group, generation, .. } = state;
+    Ok(Some(RedoLog { label, group, generation, entries, ranges }))
 }
 
 fn of_page(error: FormatError) -> StoreError {
@@ -167,7 +170,7 @@ pub fn apply_redo_log(
 ) -> Result<Option<RedoLog>, StoreError> {
     let Some(log) = check_redo_log(device, disk.size_bytes())? else { return Ok(None) };
     let label = &log.label;
-    let empty = RedoState { volume: label.volume, group: log.group, blocks: 0 };
+    let empty = RedoState { volume: label.volume, group: log.group, blocks: 0, generation: log.generation };
     let full = RedoState { blocks: log.entries.len() as u32, ..empty };
     if log.entries.is_empty() {
         // A trim or zeroing of which nobody was told the end: guests see it from now on, and no later group may be there without it.
