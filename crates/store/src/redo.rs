@@ -69,24 +69,33 @@ fn write_states(device: &mut dyn SyncDevice, label: &RedoLabel, state: &RedoStat
     flush(device)
 }
 
+/// Reads whose a log is. `None`: there is none, but something else, or one that was never made whole.
+///
+/// # Errors
+/// [`StoreErrorKind::Damaged`], [`StoreErrorKind::OtherVersion`]; [`StoreErrorKind::Media`].
+pub fn read_redo_label(device: &mut dyn SyncDevice) -> Result<Option<RedoLabel>, StoreError> {
+    let mut page = vec![0; PAGE_BYTES];
+    if device.size_bytes() < PAGE_BYTES as u64 {
+        return Ok(None);
+    }
+    read(device, 0, &mut page)?;
+    match RedoLabel::decode(&page) {
+        Ok(label) => Ok(Some(label)),
+        Err(error) if error.is_of_other_version() => Err(error.into()),
+        // The label is written last, and once: it is none, or something else.
+        Err(error) if matches!(error.wrong, Wrong::Magic) => Ok(None),
+        Err(error) => Err(damaged(error.to_string())),
+    }
+}
+
 /// Reads a log. `None`: there is none, but something else, or one that was never made whole.
 ///
 /// # Errors
 /// [`StoreErrorKind::Damaged`] when a group that was complete is not any more, [`StoreErrorKind::OtherVersion`] when any part of the log is
 /// of a version that this program does not know; [`StoreErrorKind::Media`].
 pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, StoreError> {
+    let Some(label) = read_redo_label(device)? else { return Ok(None) };
     let mut page = vec![0; PAGE_BYTES];
-    if device.size_bytes() < PAGE_BYTES as u64 {
-        return Ok(None);
-    }
-    read(device, 0, &mut page)?;
-    let label = match RedoLabel::decode(&page) {
-        Ok(label) => label,
-        Err(error) if error.is_of_other_version() => return Err(error.into()),
-        // The label is written last, and once: it is none, or something else.
-        Err(error) if matches!(error.wrong, Wrong::Magic) => return Ok(None),
-        Err(error) => return Err(damaged(error.to_string())),
-    };
     if device.size_bytes() < label.layout.bytes() {
         return Err(damaged("it is shorter than it was made".to_owned()));
     }
