@@ -136,8 +136,8 @@ fn g4_a_redo_log_of_another_disk_is_refused_by_a_start_and_by_recover() {
     daemon.stop();
     // Where it belongs it is brought to the disk.
     let daemon = site.serve_up();
-    assert!(site.log().contains("blocks of group"), "{}", site.log());
     assert_eq!(daemon.client("vm1").read(0, BLOCK as u32), pattern(0, 1, BLOCK as usize));
+    assert!(site.log().contains("blocks of group"), "{}", site.log());
 }
 
 #[test]
@@ -175,8 +175,8 @@ fn g11_a_disk_and_its_log_are_enough_where_nothing_else_is_left() {
     fs::copy(site.path("vm1.img.redo"), site.path("old.redo")).unwrap();
     reconfigure(&site, |text| format!("{text}\n[danger_zone]\nlost_caches = [\"{cache}\"]\n"));
     let daemon = site.serve_up();
-    assert!(site.log().contains("blocks of group"), "{}", site.log());
     let mut client = daemon.client("vm1");
+    assert!(site.log().contains("blocks of group"), "{}", site.log());
     for block in 0..BLOCKS {
         let bytes = client.read(block * STRIDE, BLOCK as u32);
         assert!(bytes == fs::read(&copy).unwrap()[(block * STRIDE) as usize..][..BLOCK as usize], "{block}");
@@ -257,8 +257,10 @@ fn g4_a_group_of_an_earlier_generation_is_refused() {
     // And it was served again, by the same volume.
     put(&now);
     let daemon = site.serve_up();
+    let mut client = daemon.client("vm1");
     assert!(sidecar(&site).contains("generation = 2"), "{}", sidecar(&site));
-    daemon.client("vm1").write(0, &[2; BLOCK as usize]);
+    client.write(0, &[2; BLOCK as usize]);
+    drop(client);
     daemon.kill();
     let now = fs::read(site.path("vm1.img.redo")).unwrap();
     put(&old);
