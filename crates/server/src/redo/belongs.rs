@@ -272,7 +272,7 @@ mod tests {
         let held = sidecar(OTHER, TAG, DiskState::Held);
         let clean = sidecar(OWN, TAG, DiskState::Clean);
         let empty = RedoLog { entries: Vec::new(), ..log(OWN, TAG) };
-        let ranges = RedoLog { ranges: vec![3..4], ..empty.clone() };
+        let ranges = RedoLog { ranges: vec![3..4, 6..9], ..empty.clone() };
         for sidecar in [None, Some(&held), Some(&clean)] {
             for volume in [None, Some(TAG), Some(NEXT_TAG)] {
                 assert_eq!(verdict(&empty, sidecar, server(volume)), Ok(()));
