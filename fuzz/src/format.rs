@@ -15,7 +15,7 @@ const CRC: std::ops::Range<usize> = 8..12;
 const CACHE: std::ops::Range<usize> = 16..32;
 /// Bytes of the fields of a redo log's label, and of its state.
 const REDO_LABEL_BYTES: usize = 0x38;
-const REDO_STATE_BYTES: usize = 0x34;
+const REDO_STATE_BYTES: usize = 0x40;
 /// Bytes of the fields at the front of a record buffer.
 const BUFFER_HEADER_BYTES: usize = 0x54;
 /// Most records of a buffer that is made here.

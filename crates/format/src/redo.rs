@@ -145,6 +145,8 @@ pub struct RedoState {
     pub group: u64,
     /// Blocks of that group, while the backing disk may lack some of them; 0: the log is empty.
     pub blocks: u32,
+    /// Generation of the disk's sidecar in which that group was written; 0: not known, as in logs of before it was noted.
+    pub generation: u64,
 }
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -154,6 +156,8 @@ struct RawState {
     volume: U64,
     group: U64,
     blocks: U32,
+    zero: U32,
+    generation: U64,
 }
 
 impl RedoState {
@@ -164,6 +168,8 @@ impl RedoState {
             volume: U64::new(self.volume.0),
             group: U64::new(self.group),
             blocks: U32::new(self.blocks),
+            zero: U32::new(0),
+            generation: U64::new(self.generation),
         });
         page::seal(&mut page);
         page
@@ -179,7 +185,7 @@ impl RedoState {
         if blocks > label.layout.capacity_blocks {
             return wrong(STATE, "blocks");
         }
-        Ok(RedoState { volume, group, blocks })
+        Ok(RedoState { volume, group, blocks, generation: raw.generation.get() })
     }
 
     /// The one of two copies that counts, of those that can be read.

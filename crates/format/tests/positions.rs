@@ -384,7 +384,7 @@ fn redo_log() {
             (0x34, "2c010000"),         // most blocks of a group
         ],
     );
-    let state = RedoState { volume: TAG, group: B, blocks: 0x101 };
+    let state = RedoState { volume: TAG, group: B, blocks: 0x101, generation: C };
     check_page(
         &state.encode(CACHE)[..],
         "LODErsta",
@@ -392,6 +392,7 @@ fn redo_log() {
             (0x20, "1112131415161718"), // volume
             (0x28, "b1b2b3b4b5b6b7b8"), // group
             (0x30, "01010000"),         // blocks
+            (0x38, "2122232425262728"), // generation of the sidecar
         ],
     );
     let entries = vec![RedoEntry { block: C, crc: 0x6463_6261 }, RedoEntry { block: D, crc: 0x7473_7271 }];
@@ -418,7 +419,7 @@ fn redo_log() {
 fn ranges_of_a_redo_log() {
     let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 300 };
     let label = RedoLabel { cache: CACHE, volume: TAG, volume_bytes: 1 << 30, layout };
-    let state = RedoState { volume: TAG, group: B, blocks: 0 };
+    let state = RedoState { volume: TAG, group: B, blocks: 0, generation: 0 };
     let of = |ranges: &[Range<u64>]| RedoRanges { volume: TAG, group: B, ranges: ranges.to_vec() };
     let ranges = of(&[0x0201..0x0302, 7..9]);
     check_page(
@@ -460,7 +461,7 @@ fn ranges_of_a_redo_log() {
 
 #[test]
 fn the_later_state_of_a_redo_log_counts_and_the_empty_one_of_one_group() {
-    let state = |group, blocks| Some(RedoState { volume: TAG, group, blocks });
+    let state = |group, blocks| Some(RedoState { volume: TAG, group, blocks, generation: group });
     for (one, other, newest) in [
         (state(4, 0), state(5, 9), state(5, 9)),
         (state(5, 0), state(5, 9), state(5, 0)),

@@ -94,4 +94,4 @@ pub use records::describe_records;
 pub use redo::{RecoveredDisk, recover_disk};
 pub use serve::serve;
 pub use sidecar::{Sidecar, path_of as sidecar_path};
-pub use volumes::{VolumeView, Volumes, remove_volume, volumes};
+pub use volumes::{RemovedLog, RemovedVolume, VolumeView, Volumes, remove_volume, volumes};

@@ -84,6 +84,8 @@ pub(crate) enum ToShard {
     /// It is served again, after it was released or was to be; answered with whether it is.
     Resume {
         volume: usize,
+        /// Of its sidecar now; none: it is what it was.
+        generation: Option<u64>,
         answer: SyncSender<bool>,
     },
     /// A volume has another name; answered with whether it is so. Not while it notes that its SSD failed.

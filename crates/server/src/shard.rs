@@ -270,8 +270,8 @@ impl Shard {
                 ToShard::Release { volume, refuse_clients, answer } => {
                     self.begin_release(volume, refuse_clients, answer);
                 }
-                ToShard::Resume { volume, answer } => {
-                    let _ = answer.try_send(self.resume_volume(volume));
+                ToShard::Resume { volume, generation, answer } => {
+                    let _ = answer.try_send(self.resume_volume(volume, generation));
                 }
                 ToShard::Rename { volume, export, fence, answer } => {
                     let _ = answer.try_send(self.rename_volume(volume, export, fence));

@@ -1,13 +1,15 @@
 //! The cache SSD of a configuration: finding it, making sure that it is the right one, and beginning a new run of
 //! it. It must not know what volumes are for.
 
+mod removing;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use lode_format::{ReadSsdLabel, Superblock, VolumeTag};
 use lode_media::{MediaFile, OpenOptions};
 use lode_store::pair::{MEMBERS, Pair};
-use lode_store::{Attached, Store, StoreErrorKind, StoreView, VolumeCheck, VolumeSpec};
+use lode_store::{Attached, Store, StoreView, VolumeCheck, VolumeSpec};
 use tracing::{info, warn};
 
 use crate::backing::identify;
@@ -23,7 +25,6 @@ use crate::pair::{
 };
 use crate::records::Records;
 use crate::shared::{Disks, DisksOf};
-use crate::sidecar::claims::give_up;
 use crate::sidecar::decide::Seen;
 use crate::sync_device::FileDevice;
 
@@ -338,35 +339,6 @@ impl<'c> FoundSsd<'c> {
         let tags: Vec<_> = mended.iter().map(|check| check.info.tag).collect();
         self.records.remove(&folders, &tags);
         Ok(())
-    }
-
-    /// Takes a volume off the SSD. What this host remembers of it follows.
-    pub(crate) fn remove(mut self, name: &str, force: bool) -> Result<u64, ServerError> {
-        let mut device = self.files.device();
-        let state = StateFile::of(self.config);
-        // Before the first write, as at a start; a removal that succeeds leaves everything as durable as it was.
-        let boot = self.records.boot_text().map(str::to_owned);
-        state.note_run(|run| (run.all_durable, run.written_boot) = (false, boot))?;
-        self.known.pair_generations = begin(&self.files, &mut device, &state)?;
-        let removed = Store::remove(&mut device, self.view.clone(), name, force).map_err(|error| {
-            let what = self.ssd.path.display();
-            match error.kind() {
-                StoreErrorKind::HoldsDirty { blocks } => {
-                    let what = format!("{what}: `lode volume remove --force` loses these {blocks} blocks");
-                    ServerError::because(ServerErrorKind::InUse, what, error)
-                }
-                _ => ServerError::store(what, error),
-            }
-        })?;
-        let superblock =
-            Store::probe(&mut device).map_err(|error| ServerError::store(self.ssd.path.display(), error))?;
-        self.known.backings.remove(name);
-        self.known.seen.remove(name);
-        let folders = self.known.run.as_ref().map_or_else(Vec::new, |run| run.shm.clone());
-        state.update(self.ssd, &superblock, self.known)?;
-        self.records.remove(&folders, &[removed.tag]);
-        give_up(self.config, &superblock.cache.to_string(), name)?;
-        Ok(removed.space_bytes)
     }
 }
 

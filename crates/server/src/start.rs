@@ -1,11 +1,15 @@
 //! Start-up: makes a plan for every VM, checks all of them, and recovers every VM's cache. Nothing is served before
 //! all of it has succeeded.
 
+mod ordered;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 use std::time::Instant;
 
-use lode_engine::{Engine, EngineConfig, Fence, OrderedConfig};
-use lode_format::{CacheId, Superblock, VolumeTag};
+use lode_engine::{Engine, EngineConfig};
+use lode_format::{Superblock, VolumeTag};
 use lode_media::MediaFile;
 use lode_nbd::ExportInfo;
 use lode_policy::{Quota, SchemeInfo};
@@ -124,80 +128,6 @@ impl Plan<'_> {
         self.disk = Some(disk);
     }
 
-    /// Refuses a redo log that cannot be brought to the disk, and a volume with more dirty blocks than its log takes, before
-    /// anything is changed. Who was served with this log before has no more; else `count` says how many there are in the volume
-    /// with the identity `before`.
-    pub(crate) fn check_redo(
-        &self,
-        before: Option<(CacheId, VolumeTag)>,
-        count: impl FnOnce() -> Result<u64, String>,
-    ) -> Result<(), ServerError> {
-        let found = redo::find(self.vm, self.backing.size_bytes())?;
-        let Some(ordered) = self.config.ordered else { return Ok(()) };
-        let is_known = |volume| {
-            let label = redo::label(volume, &self.config, &ordered);
-            found.is_some_and(|(_, _, log)| log.label == label)
-        };
-        let loses_all = self.distrusts() == Some(Distrust::All);
-        let dirty = match before {
-            Some(volume) if !loses_all && !is_known(volume) => count().map_err(|why| {
-                ServerError::new(ServerErrorKind::Store, format!("VM {}: {why}", self.vm.name))
-            })?,
-            _ => 0,
-        };
-        self.check_ordered(&ordered, self.has_space, dirty)
-    }
-
-    fn check_ordered(
-        &self,
-        ordered: &OrderedConfig,
-        has_volume: bool,
-        dirty: u64,
-    ) -> Result<(), ServerError> {
-        let most = ordered.capacity_blocks();
-        let text = match has_volume {
-            false => {
-                "`writeback = \"ordered\"` needs a volume on the cache SSD, and there is no share for one"
-                    .to_owned()
-            }
-            true if dirty > u64::from(most) => format!(
-                "{dirty} blocks on the cache SSD are newer than the disk, and its redo log takes {most}: serve it with \
-                 `writeback = \"scheme\"` and write them back (`lode drain`), or make `writeback.group` larger"
-            ),
-            true => return Ok(()),
-        };
-        Err(ServerError::new(ServerErrorKind::Config, format!("VM {}: {text}", self.vm.name)))
-    }
-
-    /// What a redo log beside its disk holds comes to the disk, before anybody reads that.
-    pub(crate) fn apply_redo(&self) -> Result<(), ServerError> {
-        redo::apply(self.vm, &self.backing, || {
-            // It may be a flush that failed.
-            if let Err(error) = self.fence.add(Fence::CleanUntilReboot) {
-                warn!("VM {}: {}", self.vm.name, self.fence.fault("write", error));
-            }
-        })
-    }
-
-    /// Opens its redo log, or makes one, where its disk is written in the order of its guest's flushes.
-    pub(crate) fn prepare_redo(&mut self, attached: Option<&Attached>) -> Result<(), ServerError> {
-        let Some(ordered) = self.config.ordered else { return Ok(()) };
-        // What was found when the plan was made may have changed: an SSD of a pair failed since.
-        let dirty = attached.map_or(0, |attached| attached.recovered_blocks().1 as u64);
-        self.check_ordered(&ordered, attached.is_some(), dirty)?;
-        let Some(attached) = attached else { return Ok(()) };
-        let label = redo::label((attached.cache(), attached.tag()), &self.config, &ordered);
-        let open = redo::prepare(self.vm, &label)?;
-        self.config.ordered = Some(OrderedConfig { last_group: open.last_group, ..ordered });
-        self.redo = Some(open);
-        Ok(())
-    }
-
-    /// Whether its redo log was made now.
-    pub(crate) fn has_new_redo(&self) -> bool {
-        self.redo.as_ref().is_some_and(|redo| redo.is_new)
-    }
-
     /// With what it has on the SSDs.
     pub(crate) fn ready(
         self,
@@ -228,12 +158,12 @@ impl Plan<'_> {
             backing,
             ssd,
             read_ssd,
+            disk: disk.map(|disk| disk.with_redo(redo.as_ref().map(|redo| redo.file.clone()))),
             redo: redo.map(|redo| redo.file),
             disks,
             shm,
             tag,
             fence,
-            disk,
             acknowledges_early: vm.acknowledges_early,
         }
     }
@@ -326,7 +256,7 @@ impl<'c> Start<'c> {
             let volume = ssd
                 .as_ref()
                 .and_then(|ssd| Some((ssd.view.superblock().cache, ssd.of_volume(&plan.vm.name).0?)));
-            plan.check_redo(volume, count)?;
+            plan.check_redo(volume, count, &|tag| ssd.as_ref()?.name_of(tag))?;
         }
         Ok(Start {
             claims,

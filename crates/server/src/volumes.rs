@@ -1,5 +1,7 @@
 //! Looking at the volumes of a cache SSD, and removing them, while no daemon serves it.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 use crate::config::Config;
@@ -38,6 +40,28 @@ pub struct VolumeView {
     pub damage: Option<String>,
 }
 
+/// What became of a volume that was removed.
+#[derive(Clone, Debug)]
+pub struct RemovedVolume {
+    /// Space that is free again; 0 where an earlier removal had freed it, and was cut short then.
+    pub space_bytes: u64,
+    /// Its redo log, which went with it, where there was one.
+    pub log: Option<RemovedLog>,
+}
+
+/// A redo log that is gone.
+#[derive(Clone, Debug)]
+pub struct RemovedLog {
+    /// Where it was.
+    pub path: PathBuf,
+    /// Number of its latest group; none where it was damaged.
+    pub group: Option<u64>,
+    /// Blocks of it that the disk might have lacked; none where it was damaged.
+    pub blocks: Option<u64>,
+    /// The disk has them; otherwise they were dropped.
+    pub is_applied: bool,
+}
+
 /// What the cache SSD of a configuration holds. Nothing is changed.
 ///
 /// # Errors
@@ -72,12 +96,13 @@ pub fn volumes(config: &Config) -> Result<Volumes, ServerError> {
     })
 }
 
-/// Gives a volume's space back, and with `force` even if that loses blocks newer than its backing disk. Returns the
-/// space.
+/// Gives a volume's space back, and with `force` even if that loses blocks newer than its backing disk. A redo log beside the disk
+/// goes with it: what it holds comes to the disk first, and with `force` is dropped.
 ///
 /// # Errors
-/// As [`volumes`]; when there is no such volume; [`ServerErrorKind::InUse`] when it takes `force`.
-pub fn remove_volume(config: &Config, name: &str, force: bool) -> Result<u64, ServerError> {
+/// As [`volumes`]; when there is no such volume; [`ServerErrorKind::InUse`] when it takes `force`; when the redo log cannot be read, applied
+/// or removed.
+pub fn remove_volume(config: &Config, name: &str, force: bool) -> Result<RemovedVolume, ServerError> {
     find(config)?.remove(name, force)
 }
 

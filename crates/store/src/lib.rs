@@ -63,7 +63,7 @@ pub use place::Place;
 pub use places::Places;
 pub use read_ssd::{format_read_ssd, probe_read_ssd};
 pub use record_buffer::{RecordMemory, RecordStorage};
-pub use redo::{RedoLog, apply_redo_log, check_redo_log, create_redo_log, read_redo_log};
+pub use redo::{RedoLog, apply_redo_log, check_redo_log, create_redo_log, read_redo_label, read_redo_log};
 pub use signature::signature_of;
 pub use spec::{Distrust, VolumeSpec};
 pub use store::Store;

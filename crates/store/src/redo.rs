@@ -25,6 +25,8 @@ pub struct RedoLog {
     pub label: RedoLabel,
     /// Number of its latest group.
     pub group: u64,
+    /// Generation of the disk's sidecar in which that group was written; 0: not known.
+    pub generation: u64,
     /// The blocks that the backing disk may lack, ascending; none: the disk has every group.
     pub entries: Vec<RedoEntry>,
     /// Ranges of blocks that were trimmed or zeroed on the disk past groups, maybe not durably; none beside a group.
@@ -55,7 +57,7 @@ pub fn create_redo_log(device: &mut dyn SyncDevice, label: &RedoLabel) -> Result
     // Without a label nothing of it is believed.
     write(device, 0, &[0; PAGE_BYTES])?;
     flush(device)?;
-    write_states(device, label, &RedoState { volume: label.volume, group: 0, blocks: 0 })?;
+    write_states(device, label, &RedoState { volume: label.volume, group: 0, blocks: 0, generation: 0 })?;
     write(device, 0, &label.encode()[..])?;
     flush(device)
 }
@@ -67,24 +69,33 @@ fn write_states(device: &mut dyn SyncDevice, label: &RedoLabel, state: &RedoStat
     flush(device)
 }
 
+/// Reads whose a log is. `None`: there is none, but something else, or one that was never made whole.
+///
+/// # Errors
+/// [`StoreErrorKind::Damaged`], [`StoreErrorKind::OtherVersion`]; [`StoreErrorKind::Media`].
+pub fn read_redo_label(device: &mut dyn SyncDevice) -> Result<Option<RedoLabel>, StoreError> {
+    let mut page = vec![0; PAGE_BYTES];
+    if device.size_bytes() < PAGE_BYTES as u64 {
+        return Ok(None);
+    }
+    read(device, 0, &mut page)?;
+    match RedoLabel::decode(&page) {
+        Ok(label) => Ok(Some(label)),
+        Err(error) if error.is_of_other_version() => Err(error.into()),
+        // The label is written last, and once: it is none, or something else.
+        Err(error) if matches!(error.wrong, Wrong::Magic) => Ok(None),
+        Err(error) => Err(damaged(error.to_string())),
+    }
+}
+
 /// Reads a log. `None`: there is none, but something else, or one that was never made whole.
 ///
 /// # Errors
 /// [`StoreErrorKind::Damaged`] when a group that was complete is not any more, [`StoreErrorKind::OtherVersion`] when any part of the log is
 /// of a version that this program does not know; [`StoreErrorKind::Media`].
 pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, StoreError> {
+    let Some(label) = read_redo_label(device)? else { return Ok(None) };
     let mut page = vec![0; PAGE_BYTES];
-    if device.size_bytes() < PAGE_BYTES as u64 {
-        return Ok(None);
-    }
-    read(device, 0, &mut page)?;
-    let label = match RedoLabel::decode(&page) {
-        Ok(label) => label,
-        Err(error) if error.is_of_other_version() => return Err(error.into()),
-        // The label is written last, and once: it is none, or something else.
-        Err(error) if matches!(error.wrong, Wrong::Magic) => return Ok(None),
-        Err(error) => return Err(damaged(error.to_string())),
-    };
     if device.size_bytes() < label.layout.bytes() {
         return Err(damaged("it is shorter than it was made".to_owned()));
     }
@@ -116,7 +127,8 @@ pub fn read_redo_log(device: &mut dyn SyncDevice) -> Result<Option<RedoLog>, Sto
             found => ranges = found.map_or(ranges, |found| found.ranges),
         }
     }
-    Ok(Some(RedoLog { label, group: state.group, entries, ranges }))
+    let RedoState { group, generation, .. } = state;
+    Ok(Some(RedoLog { label, group, generation, entries, ranges }))
 }
 
 fn of_page(error: FormatError) -> StoreError {
@@ -167,7 +179,7 @@ pub fn apply_redo_log(
 ) -> Result<Option<RedoLog>, StoreError> {
     let Some(log) = check_redo_log(device, disk.size_bytes())? else { return Ok(None) };
     let label = &log.label;
-    let empty = RedoState { volume: label.volume, group: log.group, blocks: 0 };
+    let empty = RedoState { volume: label.volume, group: log.group, blocks: 0, generation: log.generation };
     let full = RedoState { blocks: log.entries.len() as u32, ..empty };
     if log.entries.is_empty() {
         // A trim or zeroing of which nobody was told the end: guests see it from now on, and no later group may be there without it.

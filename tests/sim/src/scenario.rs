@@ -163,7 +163,8 @@ pub fn reissuing() -> Machine {
 
 /// The same machine with a backing disk that is written in the order of its guest's flushes, in groups of so many blocks.
 pub fn ordered(machine: Machine, group_blocks: u32, group_ticks: u32) -> Machine {
-    let ordered = OrderedConfig { group_blocks, group_ticks, max_lag_ticks: None, last_group: 0 };
+    let ordered =
+        OrderedConfig { group_blocks, group_ticks, max_lag_ticks: None, last_group: 0, generation: 0 };
     let config = EngineConfig { ordered: Some(ordered), write_back: None, ..machine.config };
     Machine { config, ..machine }
 }

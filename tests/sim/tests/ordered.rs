@@ -162,7 +162,7 @@ fn g11_a_log_is_durable_before_it_is_applied() {
         crc: data_checksum(volume, *block, bytes),
     };
     let table = RedoTablePage { volume, group: 1, page: 0, entries: blocks.iter().map(entry).collect() };
-    let state = RedoState { volume, group: 1, blocks: 3 };
+    let state = RedoState { volume, group: 1, blocks: 3, generation: 0 };
     let mut outcomes = [0, 0];
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
@@ -217,7 +217,7 @@ fn g11_a_log_is_durably_empty_before_it_is_used_again() {
         log.write(RedoLayout::table_page(0), &table(1)[..]).unwrap();
         log.write(layout.block(0), &bytes).unwrap();
         for blocks in [1, 0] {
-            let state = RedoState { volume, group: 1, blocks }.encode(cache);
+            let state = RedoState { volume, group: 1, blocks, generation: 0 }.encode(cache);
             for copy in 0..RedoLayout::STATES {
                 log.write(RedoLayout::state(copy), &state[..]).unwrap();
             }

@@ -11,7 +11,7 @@ use crate::results::JsonArgs;
 /// Make a disk with ordered write-back a crash-consistent earlier state without its cache SSDs, of a FLUSH where one came in time.
 ///
 /// Its redo log may hold a group of blocks that the disk has in part. They are written to the disk, and the log is empty after that.
-/// A start of the daemon does the same.
+/// A start of the daemon does the same. A log that the disk's sidecar does not know, or that is of another time, is refused.
 #[derive(Args)]
 #[command(after_help = "Example: lode recover /var/lib/vms/web.img")]
 pub struct RecoverCommand {
@@ -23,13 +23,18 @@ pub struct RecoverCommand {
     #[arg(long, value_name = "FILE")]
     redo: Option<PathBuf>,
 
+    /// Its sidecar, where `backing.sidecar` names it. Otherwise it is beside the image, with `.sidecar` behind its name. Without one
+    /// nothing says that the log is the disk's but you.
+    #[arg(long, value_name = "FILE")]
+    sidecar: Option<PathBuf>,
+
     #[command(flatten)]
     json: JsonArgs,
 }
 
 impl RecoverCommand {
     pub fn run(&self) -> Result<(), CliError> {
-        let recovered = lode_server::recover_disk(&self.disk, self.redo.as_deref())?;
+        let recovered = lode_server::recover_disk(&self.disk, self.redo.as_deref(), self.sidecar.as_deref())?;
         let disk = self.disk.display();
         let Some(recovered) = recovered else {
             let text = format!(
@@ -39,8 +44,14 @@ impl RecoverCommand {
         };
         self.json.write(&recovered, || {
             let blocks = show_count(recovered.applied_blocks, "block");
+            let said = match recovered.sidecar {
+                Some(_) => "",
+                None => {
+                    " No sidecar says that the log is this disk's: look at the file systems before you go on."
+                }
+            };
             format!(
-                "{disk} is the state of group {} of cache {}; {blocks} came from its redo log.\n",
+                "{disk} is the state of group {} of cache {}; {blocks} came from its redo log.{said}\n",
                 recovered.group, recovered.cache
             )
         })

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use lode_server::{Config, VolumeView, Volumes};
+use lode_server::{Config, RemovedLog, VolumeView, Volumes};
 
-use crate::amounts::show_size;
+use crate::amounts::{show_count, show_size};
 use crate::error::CliError;
 use crate::output::{table, write};
 use crate::results::JsonArgs;
@@ -34,7 +34,7 @@ struct List {
     json: JsonArgs,
 }
 
-/// Remove a volume and give its space back.
+/// Remove a volume and give its space back. A redo log beside its disk goes with it; without --force what it holds comes to the disk before.
 #[derive(Args)]
 #[command(after_help = "Example: lode volume remove /etc/lodestore/host1.toml old-vm")]
 struct Remove {
@@ -45,7 +45,7 @@ struct Remove {
     /// The volume.
     name: String,
 
-    /// Lose blocks that are newer than the backing disk.
+    /// Lose blocks that are newer than the backing disk, those in its redo log included.
     #[arg(long)]
     force: bool,
 }
@@ -58,11 +58,24 @@ impl VolumeCommand {
                 list.json.write(&volumes, || text(&volumes))
             }
             Action::Remove(Remove { config, name, force }) => {
-                let space_bytes = lode_server::remove_volume(&Config::load(config)?, name, *force)?;
-                write(&format!("Volume {name} is gone; {} are free again\n", show_size(space_bytes)))
+                let removed = lode_server::remove_volume(&Config::load(config)?, name, *force)?;
+                let log = removed.log.as_ref().map(of_log).unwrap_or_default();
+                let free = show_size(removed.space_bytes);
+                write(&format!("Volume {name} is gone; {free} are free again{log}\n"))
             }
         }
     }
+}
+
+/// What became of a redo log, behind what became of the volume.
+fn of_log(log: &RemovedLog) -> String {
+    let what = match (log.blocks, log.group) {
+        (Some(0), _) => return String::new(),
+        (Some(blocks), Some(group)) => format!("{} of group {group}", show_count(blocks, "block")),
+        _ => "what cannot be read".to_owned(),
+    };
+    let became = if log.is_applied { "came to the disk" } else { "went with it" };
+    format!("; of the redo log {} {what} {became}", log.path.display())
 }
 
 fn text(found: &Volumes) -> String {

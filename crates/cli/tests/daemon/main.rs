@@ -31,6 +31,7 @@ mod pairs;
 mod postgres;
 mod reconnecting;
 mod records;
+mod redo_logs;
 mod runs;
 mod several_pairs;
 mod steering;

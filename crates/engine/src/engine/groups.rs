@@ -130,9 +130,10 @@ impl Engine {
     }
 
     pub(super) fn identity(&self) -> Option<Identity> {
-        let layout = self.config.ordered?.redo_layout(self.config.block);
+        let ordered = self.config.ordered?;
+        let layout = ordered.redo_layout(self.config.block);
         let store = self.levels.store()?;
-        Some(Identity { cache: store.cache(), volume: store.tag(), layout })
+        Some(Identity { cache: store.cache(), volume: store.tag(), layout, generation: ordered.generation })
     }
 
     /// The bytes of a block as of the cut.

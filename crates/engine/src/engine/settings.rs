@@ -19,6 +19,13 @@ impl Engine {
         self.run();
     }
 
+    /// The disk is served anew after it was given back: groups from now on are of this generation. None is under way.
+    pub fn set_generation(&mut self, generation: u64) {
+        if let Some(ordered) = &mut self.config.ordered {
+            ordered.generation = generation;
+        }
+    }
+
     /// Whether writes go past the SSD.
     pub fn writes_around(&self) -> bool {
         self.writes_around

@@ -28,6 +28,8 @@ pub(crate) struct Identity {
     pub(crate) cache: CacheId,
     pub(crate) volume: VolumeTag,
     pub(crate) layout: RedoLayout,
+    /// [`OrderedConfig::generation`](super::OrderedConfig).
+    pub(crate) generation: u64,
 }
 
 /// What a group waits for beside its own commands.

@@ -33,6 +33,8 @@ pub struct OrderedConfig {
     pub max_lag_ticks: Option<u32>,
     /// Number of the latest group in the redo log.
     pub last_group: u64,
+    /// What groups are noted with in the log: as long as it stays the same, nobody else has had the disk.
+    pub generation: u64,
 }
 
 /// Blocks by which what gathers may be more than a group: a piece of a request that was admitted when there was room for one
@@ -378,6 +380,6 @@ impl Ordered {
 
 impl Identity {
     fn state(&self, group: u64, blocks: u32) -> RedoState {
-        RedoState { volume: self.volume, group, blocks }
+        RedoState { volume: self.volume, group, blocks, generation: self.generation }
     }
 }

@@ -8,10 +8,15 @@ use lode_types::{Buf, Rng};
 use super::*;
 
 const CONFIG: OrderedConfig =
-    OrderedConfig { group_blocks: 400, group_ticks: 2, max_lag_ticks: Some(5), last_group: 7 };
+    OrderedConfig { group_blocks: 400, group_ticks: 2, max_lag_ticks: Some(5), last_group: 7, generation: 3 };
 
 fn identity() -> Identity {
-    Identity { cache: CacheId([9; 16]), volume: VolumeTag(5), layout: CONFIG.redo_layout(BlockSize::KIB_4) }
+    Identity {
+        cache: CacheId([9; 16]),
+        volume: VolumeTag(5),
+        layout: CONFIG.redo_layout(BlockSize::KIB_4),
+        generation: CONFIG.generation,
+    }
 }
 
 fn bytes(block: BlockNo) -> lode_types::Bytes {
@@ -41,7 +46,7 @@ fn facts(devices: &Devices) -> GroupFacts {
 }
 
 fn label() -> RedoLabel {
-    let Identity { cache, volume, layout } = identity();
+    let Identity { cache, volume, layout, .. } = identity();
     RedoLabel { cache, volume, volume_bytes: 1 << 30, layout }
 }
 
@@ -119,7 +124,8 @@ fn a_group_is_in_the_log_before_it_is_on_the_disk() {
         assert_eq!(devices.flushes, [3, 1]);
         assert_eq!(devices.disk.keys().copied().collect::<Vec<_>>(), blocks);
         let label = label();
-        let full = RedoState { volume: label.volume, group: 8, blocks: blocks.len() as u32 };
+        let blocks_of_it = blocks.len() as u32;
+        let full = RedoState { volume: label.volume, group: 8, blocks: blocks_of_it, generation: 3 };
         assert_eq!(state_of(&devices, 1), Some(RedoState { blocks: 0, ..full }));
         let entries = (0..RedoLayout::table_pages(full.blocks)).flat_map(|page| {
             let bytes = &devices.log[&RedoLayout::table_page(page)];

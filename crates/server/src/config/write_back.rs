@@ -125,6 +125,7 @@ impl WriteBack {
             group_ticks: OrderedKeys::GROUP_TICKS,
             max_lag_ticks: keys.max_lag.ticks(),
             last_group: 0,
+            generation: 0,
         })
     }
 
@@ -300,8 +301,13 @@ mod tests {
             assert_eq!(one.writeback.limits(1000, 4096), None);
             one.writeback.ordered(4096).unwrap()
         };
-        let usual =
-            OrderedConfig { group_blocks: 16_384, group_ticks: 1, max_lag_ticks: Some(30), last_group: 0 };
+        let usual = OrderedConfig {
+            group_blocks: 16_384,
+            group_ticks: 1,
+            max_lag_ticks: Some(30),
+            last_group: 0,
+            generation: 0,
+        };
         assert_eq!(ordered("writeback = \"ordered\""), usual);
         assert_eq!(ordered("writeback = { ordered = true }"), usual);
         let table = "writeback = { ordered = true, max_lag = \"never\", group = \"1MiB\" }";

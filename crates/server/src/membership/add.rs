@@ -62,7 +62,7 @@ impl AddVm {
         let mut plan = plan_vm(&self.config, vm, backing, parts.block).map_err(words)?;
         plan.note_disk(disk);
         plan.begin_with(self.share, self.reach);
-        plan.check_redo(None, || Ok(0)).map_err(words)?;
+        plan.check_redo(None, || Ok(0), &|_| None).map_err(words)?;
         let disks = parts.disks().under_path(&vm.backing).map_err(words)?;
         let read_ssd = self.take_read_ssd(parts, &mut plan)?;
         let added = self.add_with_frames(parts, vm, plan, (disks, read_ssd), give_up);
@@ -179,7 +179,10 @@ impl AddVm {
             if let Err(error) = parts.claims.forget(self.number) {
                 tracing::warn!("VM {}: {error}", self.vm);
             }
-            if has_new_redo && let Err(error) = redo::leave(vm) {
+            if has_new_redo
+                && let Some(volume) = parts.volume(tag)
+                && let Err(error) = redo::leave(vm, volume)
+            {
                 tracing::warn!("VM {}: {error}", self.vm);
             }
             self.undo(parts, &state, tag, give_up);

@@ -31,11 +31,12 @@ impl DiskCheck {
 
     fn check_vm(&self, vm: &VmConfig, parts: &Parts) -> Result<(), ServerError> {
         let backing = open_backing(vm)?;
-        parts.claims.check(&self.config, vm, &backing, (None, None), || Ok(0))?;
+        let disk = parts.claims.check(&self.config, vm, &backing, (None, None), || Ok(0))?;
         let mut plan = plan_vm(&self.config, vm, backing, parts.block)?;
+        plan.note_disk(disk);
         let share = plan.config.share;
         plan.begin_with(share, plan.config.largest_share.unwrap_or(share));
-        plan.check_redo(None, || Ok(0))
+        plan.check_redo(None, || Ok(0), &|_| None)
     }
 
     fn is_served(&self, vm: &VmConfig) -> bool {

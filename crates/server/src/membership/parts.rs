@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lode_engine::MembershipEnd;
+use lode_format::{CacheId, VolumeTag};
 use lode_store::MembershipChange;
 use lode_types::BlockSize;
 
@@ -39,7 +40,7 @@ pub(crate) struct Parts {
 
 /// How a change of the SSD's directory ended.
 pub(super) enum DirectoryEnd {
-    Done(lode_format::VolumeTag),
+    Done(VolumeTag),
     /// Nothing was changed, for this reason.
     Refused(String),
     /// The SSD failed on the way: the next start knows what came of it.
@@ -49,6 +50,11 @@ pub(super) enum DirectoryEnd {
 impl Parts {
     pub(super) fn disks(&self) -> MutexGuard<'_, Disks> {
         self.disks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A volume with this tag, as others know it.
+    pub(super) fn volume(&self, tag: Option<VolumeTag>) -> Option<(CacheId, VolumeTag)> {
+        Some((self.claims.cache()?, tag?))
     }
 
     /// That the SSD can be changed.

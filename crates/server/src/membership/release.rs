@@ -25,7 +25,7 @@ impl ReleaseVm {
         match parts.claims.release(number) {
             Ok(sidecar) => Ok(Done::Released { vm, sidecar }),
             Err(error) => {
-                go_on(parts, number)?;
+                go_on(parts, number, None)?;
                 Err(Failure::Unchanged(format!("{error}. The VM is served on")))
             }
         }
@@ -42,14 +42,14 @@ impl ResumeVm {
     pub(super) fn run(self, parts: &Parts) -> Result<Done, String> {
         let ResumeVm { vm, number } = self;
         parts.claims.resume(number).map_err(|error| error.to_string())?;
-        go_on(parts, number)?;
+        go_on(parts, number, parts.claims.view(number).map(|sidecar| sidecar.generation))?;
         Ok(Done::Resumed { vm })
     }
 }
 
-fn go_on(parts: &Parts, number: usize) -> Result<(), String> {
+fn go_on(parts: &Parts, number: usize, generation: Option<u64>) -> Result<(), String> {
     let (answer, answered) = sync_channel(1);
-    parts.host.tell(number, |volume| ToShard::Resume { volume, answer });
+    parts.host.tell(number, |volume| ToShard::Resume { volume, generation, answer });
     match answered.recv() {
         Ok(true) => Ok(()),
         _ => Err("Its shard does not serve it: the service stops, or see the log".to_owned()),

@@ -34,7 +34,11 @@ impl RemoveVm {
         answered.recv().map_err(|_| "The service stops".to_owned())??;
         // The shard has flushed the disk, and nobody writes to it any more.
         parts.read_ssd.iter().for_each(|read_ssd| read_ssd.give_back(number));
-        let left = redo::leave(&config).and(parts.claims.forget(number));
+        // What was given back is left to whoever serves the disk now.
+        parts.claims.close_redo(number);
+        let log_of = parts.volume(tag).filter(|_| !parts.claims.is_released(number));
+        let left = log_of.map_or(Ok(()), |volume| redo::leave(&config, volume));
+        let left = left.and(parts.claims.forget(number));
         let given_back = left.err().map(|error| error.to_string());
         let has_left = parts.wait_until(give_up, || {
             parts.space.with_broker(|broker| {

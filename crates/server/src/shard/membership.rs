@@ -204,11 +204,11 @@ impl Shard {
     }
 
     /// Serves a volume as ever that was released or was to be. False: it cannot be.
-    pub(super) fn resume_volume(&mut self, at: usize) -> bool {
+    pub(super) fn resume_volume(&mut self, at: usize, generation: Option<u64>) -> bool {
         if self.check_served(at).is_err() {
             return false;
         }
-        if self.with_volume(at, Volume::end_migration).is_none() {
+        if self.with_volume(at, |volume| volume.end_migration(generation)).is_none() {
             return false;
         }
         open_again(&self.volumes[at].connections);

@@ -200,7 +200,7 @@ const ENGINE_RUNS: &[(&str, EngineRun)] = &[
     }),
     ("the end of a migration", |_, sender, _| {
         let (answer, _) = mpsc::sync_channel(1);
-        sender.send(ToShard::Resume { volume: 0, answer }).unwrap();
+        sender.send(ToShard::Resume { volume: 0, generation: None, answer }).unwrap();
     }),
     ("a client that connects", |shard, _, _| drop(connect(shard, 0, &Arc::default()))),
     ("a request", |_, _, client| ask(client, Command::Read, &[])),

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lode_format::VolumeTag;
+use lode_format::{CacheId, VolumeTag};
 use lode_media::{FileTimes, MediaFile};
+use lode_types::planted;
 use tracing::{error, warn};
 
 use super::decide::{CHANGED, DiskFacts, Seen, Verdict, claimed, decide};
@@ -166,6 +167,74 @@ pub(crate) struct Checked {
     has_times: bool,
     /// Why nothing that the cache holds of it may be believed: its clean blocks are to be dropped.
     pub drops_clean: Option<String>,
+    /// The cache that is to serve it, and its volume for it before that.
+    owner: CacheOwner,
+    volume: Option<VolumeTag>,
+    /// It was touched, at most, and not written.
+    is_as_left: bool,
+    /// The redo log beside it, once it is open.
+    redo: Option<MediaFile>,
+}
+
+impl Checked {
+    /// It is served with this redo log: whoever may open the one may open the other.
+    pub(crate) fn with_redo(self, redo: Option<MediaFile>) -> Checked {
+        Checked { redo, ..self }
+    }
+
+    fn lock(&self) -> Result<(), ServerError> {
+        self.backing.lock()?;
+        let locked = self.redo.iter().try_for_each(MediaFile::lock);
+        locked.map_err(|fault| self.backing.unlock().err().unwrap_or(fault).into())
+    }
+
+    fn unlock(&self) -> Result<(), ServerError> {
+        self.redo.iter().try_for_each(MediaFile::unlock)?;
+        Ok(self.backing.unlock()?)
+    }
+
+    /// The sidecar that was found.
+    pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
+        self.found.as_ref()
+    }
+
+    /// The cache that is to serve the disk; none without an SSD.
+    pub(crate) fn cache(&self) -> Option<CacheId> {
+        self.owner.cache.as_ref()?.parse().ok()
+    }
+
+    /// The volume that the cache has for the disk already.
+    pub(crate) fn volume(&self) -> Option<VolumeTag> {
+        self.volume
+    }
+
+    /// Why the disk is not as this cache left it.
+    pub(crate) fn changed(&self) -> Option<&str> {
+        self.drops_clean.as_deref().filter(|_| !self.is_as_left)
+    }
+
+    /// What the sidecar is to say while the disk is served with this volume; none: as it is, or there is to be none.
+    fn next(&self, volume: Option<VolumeTag>) -> Option<Sidecar> {
+        let volume = volume.map(tag_text);
+        let facts = DiskFacts {
+            owner: &self.owner,
+            volume: volume.as_deref(),
+            sidecar: self.found.as_ref(),
+            seen: self.seen.as_ref(),
+            image: None,
+            lost_caches: &[],
+        };
+        let is_others = self.found.as_ref().is_some_and(|found| !self.owner.wrote(found));
+        let changed = self.drops_clean.is_some() || is_others;
+        (self.path.is_some() && !self.is_read_only).then(|| claimed(&facts, &self.vm, changed))
+    }
+
+    /// The generation of that; 0: there is none.
+    pub(crate) fn next_generation(&self, volume: Option<VolumeTag>) -> u64 {
+        let next =
+            if planted("group-of-the-generation-before") { self.found.clone() } else { self.next(volume) };
+        next.map_or(0, |next| next.generation)
+    }
 }
 
 /// A disk that is served.
@@ -194,6 +263,11 @@ impl Claims {
     pub(crate) fn new(config: &Config, cache: Option<String>) -> Claims {
         let owner = CacheOwner::new(cache, &config.name);
         Claims { owner, files: Files { state: StateFile::of(config) }, by_number: Mutex::default() }
+    }
+
+    /// The cache that disks are served with; none without an SSD.
+    pub(crate) fn cache(&self) -> Option<CacheId> {
+        self.owner.cache.as_ref()?.parse().ok()
     }
 
     fn claims(&self) -> MutexGuard<'_, BTreeMap<usize, Claim>> {
@@ -231,6 +305,7 @@ impl Claims {
             lost_caches: &config.danger.lost_caches,
         });
         let refuse = |text| Err(ServerError::new(ServerErrorKind::Identity, text));
+        let is_as_left = !matches!(verdict, Verdict::Changed(_));
         let drops_clean = match verdict {
             Verdict::AsLeft => None,
             Verdict::Touched(why) => Some(why),
@@ -265,27 +340,19 @@ impl Claims {
             backing: backing.clone(),
             has_times,
             drops_clean,
+            owner: self.owner.clone(),
+            volume,
+            is_as_left,
+            redo: None,
         })
     }
 
     /// Disks are served from now on. What was to be dropped is, durably; nothing has been written to the disks yet.
     pub(crate) fn begin(&self, disks: Vec<(usize, Checked, Option<VolumeTag>)>) -> Result<(), ServerError> {
         let begin_of = |(_, checked, tag): &(usize, Checked, Option<VolumeTag>)| {
-            let Checked { vm, path, found, seen, drops_clean, is_read_only, .. } = checked;
-            let volume = tag.map(tag_text);
-            let facts = DiskFacts {
-                owner: &self.owner,
-                volume: volume.as_deref(),
-                sidecar: found.as_ref(),
-                seen: seen.as_ref(),
-                image: None,
-                lost_caches: &[],
-            };
-            let is_others = found.as_ref().is_some_and(|found| !self.owner.wrote(found));
-            let changed = drops_clean.is_some() || is_others;
-            let next = (path.is_some() && !is_read_only).then(|| claimed(&facts, vm, changed));
+            let Checked { vm, path, found, seen, drops_clean, .. } = checked;
             let (vm, path, found, seen) = (vm.clone(), path.clone(), found.clone(), seen.clone());
-            Begin { vm, path, found, seen, changed: drops_clean.is_some(), next }
+            Begin { vm, path, found, seen, changed: drops_clean.is_some(), next: checked.next(*tag) }
         };
         let says = begin(&self.files, &disks.iter().map(begin_of).collect::<Vec<_>>())?;
         let mut claims = self.claims();
@@ -302,11 +369,32 @@ impl Claims {
         if claim.released.is_none() {
             let disk = claim.end_of(true, &self.owner);
             let image = disk.image.clone();
-            claim.says = end(&self.files, &[disk])?.pop().flatten();
+            claim.says = match end(&self.files, &[disk]) {
+                Ok(mut says) => says.pop().flatten(),
+                Err(error) => {
+                    // It is served on, and others must not take it for given back.
+                    let held = claim.checked.path.clone().zip(claim.says.clone());
+                    let again = self.files.write(&held.into_iter().collect::<Vec<_>>());
+                    again.unwrap_or_else(|again| error!("{again}. It may say that the disk is free"));
+                    return Err(error);
+                }
+            };
             claim.released = Some(image);
-            claim.checked.backing.unlock()?;
+            claim.checked.unlock()?;
         }
         Ok(claim.view())
+    }
+
+    /// The redo log of a disk that is served no more is closed, whose lock would keep it from being removed.
+    pub(crate) fn close_redo(&self, number: usize) {
+        if let Some(claim) = self.claims().get_mut(&number) {
+            claim.checked.redo = None;
+        }
+    }
+
+    /// Whether a disk was given back, so that others may serve it.
+    pub(crate) fn is_released(&self, number: usize) -> bool {
+        self.claims().get(&number).is_some_and(|claim| claim.released.is_some())
     }
 
     /// A disk that was released is served again.
@@ -317,10 +405,10 @@ impl Claims {
         let mut claims = self.claims();
         let Some(claim) = claims.get_mut(&number) else { return Ok(()) };
         let Some(image) = claim.released.clone() else { return Ok(()) };
-        claim.checked.backing.lock()?;
+        claim.checked.lock()?;
         let resumed = claim.resume(&self.files, &self.owner, image);
         if resumed.is_err() {
-            claim.checked.backing.unlock()?;
+            claim.checked.unlock()?;
         }
         resumed
     }
@@ -433,6 +521,15 @@ pub(crate) fn give_up(config: &Config, cache: &str, vm: &str) -> Result<(), Serv
         return Ok(());
     }
     Files { state: StateFile::of(config) }.write(&[(path, Sidecar { state: DiskState::Clean, ..found })])
+}
+
+/// The volume of this cache that a VM's sidecar says holds the disk.
+pub(crate) fn held_by(config: &Config, cache: &str, vm: &str) -> Result<Option<VolumeTag>, ServerError> {
+    let Some(vm) = config.vms.iter().find(|one| one.name == vm) else { return Ok(None) };
+    let Ok(Some(path)) = path_of(vm) else { return Ok(None) };
+    let found = Sidecar::read(&path)?;
+    let held = found.filter(|found| found.cache.as_deref() == Some(cache) && found.state == DiskState::Held);
+    Ok(held.and_then(|found| found.volume?.parse().ok()).map(VolumeTag))
 }
 
 fn tag_text(tag: VolumeTag) -> String {

@@ -179,8 +179,13 @@ pub fn path_of(vm: &VmConfig) -> std::io::Result<Option<PathBuf>> {
     match &vm.sidecar {
         SidecarPlace::Nowhere => Ok(None),
         SidecarPlace::At(path) => Ok(Some(path.clone())),
-        SidecarPlace::Usual => beside(&vm.backing, ENDING),
+        SidecarPlace::Usual => beside_image(&vm.backing),
     }
+}
+
+/// Where the sidecar of an image is unless the configuration names another place; none of a block device.
+pub(crate) fn beside_image(image: &Path) -> std::io::Result<Option<PathBuf>> {
+    beside(image, ENDING)
 }
 
 #[cfg(test)]

@@ -51,8 +51,11 @@ impl Volume {
         self.migration = self.migration.map(|_| Migration::WriteAround);
     }
 
-    /// It is served as ever.
-    pub(crate) fn end_migration(&mut self) {
+    /// It is served as ever, with a sidecar of this generation where that is another one.
+    pub(crate) fn end_migration(&mut self, generation: Option<u64>) {
+        if let Some(generation) = generation {
+            self.engine.set_generation(generation);
+        }
         self.last_flush = None;
         self.migration = None;
         self.engine.set_writes_around(false);

@@ -1,6 +1,10 @@
 //! The redo log beside a disk that is written in the order of its guest's flushes: where it is, what it holds brought to the disk
 //! before anything else is done with that, and a new one for a volume that is about to be served. It must not know what is in it.
 
+mod belongs;
+mod recover;
+mod removal;
+
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,13 +15,17 @@ use lode_media::{Direct, Lock, MediaFile, OpenOptions};
 use lode_store::{
     RedoLog, StoreError, StoreErrorKind, apply_redo_log, check_redo_log, create_redo_log, read_redo_log,
 };
-use serde::Serialize;
 use tracing::info;
+
+use belongs::{DiskFacts, Server, Stranger};
+pub use recover::{RecoveredDisk, recover_disk};
+pub(crate) use removal::find_left;
 
 use crate::config::{Size, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::open_patiently;
 use crate::new_file::{self, beside};
+use crate::sidecar::claims::Checked;
 use crate::sync_device::FileDevice;
 
 /// What is added to the name of an image.
@@ -29,21 +37,6 @@ pub(crate) struct OpenRedo {
     pub last_group: u64,
     /// It was made now.
     pub is_new: bool,
-}
-
-/// What was done for a disk.
-#[derive(Clone, Debug, Serialize)]
-pub struct RecoveredDisk {
-    /// The disk.
-    pub disk: PathBuf,
-    /// Its redo log.
-    pub redo: PathBuf,
-    /// The cache that wrote it.
-    pub cache: String,
-    /// Number of the latest group, all of which the disk has now.
-    pub group: u64,
-    /// Blocks of it that the log held.
-    pub applied_blocks: u64,
 }
 
 /// Where a VM's redo log is, or would be; none of a block device where the configuration names no file.
@@ -115,22 +108,59 @@ fn failed(path: &Path) -> impl Fn(lode_store::StoreError) -> ServerError + '_ {
     }
 }
 
-/// What of a redo log cannot be brought to its VM's disk is refused, before anything is written. Gives the log, where there
-/// is one, and its path and file.
-pub(crate) fn find(
-    vm: &VmConfig,
-    disk_bytes: u64,
-) -> Result<Option<(PathBuf, MediaFile, RedoLog)>, ServerError> {
+/// A VM's disk, open, and what was found beside it; `volume_name` says for which VM this cache has a volume.
+#[derive(Clone, Copy)]
+pub(crate) struct Disk<'a> {
+    pub vm: &'a VmConfig,
+    pub backing: &'a MediaFile,
+    pub checked: &'a Checked,
+    pub volume_name: &'a dyn Fn(VolumeTag) -> Option<String>,
+}
+
+impl Disk<'_> {
+    /// Refuses a log whose group does not belong on the disk.
+    fn check(&self, log: &RedoLog, path: &Path) -> Result<(), ServerError> {
+        let server = Server {
+            cache: self.checked.cache(),
+            volume: self.checked.volume(),
+            changed: self.checked.changed(),
+        };
+        let facts = DiskFacts { sidecar: self.checked.sidecar(), server: Some(server) };
+        belongs::check(log, &facts).map_err(|why| {
+            let name = (self.volume_name)(log.label.volume).filter(|_| server.cache == Some(log.label.cache));
+            let what = refusal((log, path), &why, &facts, &self.vm.backing, name);
+            ServerError::new(ServerErrorKind::Identity, format!("VM {}: {what}", self.vm.name))
+        })
+    }
+}
+
+/// What is said of a log that is not for a disk.
+fn refusal(
+    log: (&RedoLog, &Path),
+    why: &Stranger,
+    facts: &DiskFacts<'_>,
+    disk: &Path,
+    volume_name: Option<String>,
+) -> String {
+    let what = belongs::tell(log, why, facts, disk, volume_name);
+    format!("{what}. Nothing was written to the disk")
+}
+
+/// What of a redo log cannot be brought to its VM's disk is refused, before anything is written, and so is what is another disk's or of
+/// another time. Gives the log, where there is one, and its path and file.
+pub(crate) fn find(disk: &Disk<'_>) -> Result<Option<(PathBuf, MediaFile, RedoLog)>, ServerError> {
+    let vm = disk.vm;
     let Some(path) = path_of(vm)? else { return Ok(None) };
     // Nobody said that there is to be a log; what has its name and is something else is nobody's business here.
     if !vm.is_ordered() && std::fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
         return Ok(None);
     }
     let Some(file) = open(&path)? else { return Ok(None) };
-    let found = check_redo_log(&mut FileDevice(&file), disk_bytes).map_err(failed(&path))?;
+    let found = check_redo_log(&mut FileDevice(&file), disk.backing.size_bytes()).map_err(failed(&path))?;
     let Some(found) = found else {
         return if vm.is_ordered() { Err(stranger(&path)) } else { Ok(None) };
     };
+    disk.check(&found, &path)?;
     let blocks = found.entries.len();
     if vm.read_only && blocks > 0 {
         let text = format!(
@@ -147,12 +177,9 @@ pub(crate) fn find(
 
 /// Before a VM's disk is read by anybody: what its redo log holds comes to the disk. A log that the VM does not need any more
 /// goes. Where a device failed meanwhile `a_device_failed` is told, before the error.
-pub(crate) fn apply(
-    vm: &VmConfig,
-    backing: &MediaFile,
-    a_device_failed: impl FnOnce(),
-) -> Result<(), ServerError> {
-    let Some((path, file, found)) = find(vm, backing.size_bytes())? else { return Ok(()) };
+pub(crate) fn apply(disk: &Disk<'_>, a_device_failed: impl FnOnce()) -> Result<(), ServerError> {
+    let Disk { vm, backing, .. } = *disk;
+    let Some((path, file, found)) = find(disk)? else { return Ok(()) };
     let (blocks, ranges) = (found.entries.len(), found.ranges.len());
     if !vm.read_only {
         let applied = apply_to(&file, backing);
@@ -194,12 +221,14 @@ fn remove(path: &Path) -> Result<(), ServerError> {
     })
 }
 
-/// The redo log of a VM that is served no more, and whose disk has everything, goes.
-pub(crate) fn leave(vm: &VmConfig) -> Result<(), ServerError> {
+/// The redo log of a VM that is served no more goes: its disk has everything, and was flushed. One that is not this volume's is
+/// left alone: another host may serve the disk by now.
+pub(crate) fn leave(vm: &VmConfig, volume: (CacheId, VolumeTag)) -> Result<(), ServerError> {
     let Some(path) = path_of(vm)?.filter(|_| vm.is_ordered()) else { return Ok(()) };
     let Some(file) = open(&path)? else { return Ok(()) };
     let log = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
-    if log.is_some_and(|log| !log.is_empty()) {
+    let Some(log) = log.filter(|log| (log.label.cache, log.label.volume) == volume) else { return Ok(()) };
+    if !log.entries.is_empty() {
         let what = format!(
             "The redo log {} is not empty; `lode recover` brings what it holds to the disk",
             path.display()
@@ -254,41 +283,6 @@ fn make(path: &Path, label: &RedoLabel) -> Result<(), ServerError> {
     std::fs::rename(&new, path).and_then(|()| new_file::sync_folder(new_file::folder_of(path))).map_err(fault)
 }
 
-/// Brings what the redo log of a disk holds to the disk, while no daemon serves it: after that the disk alone is a crash-consistent earlier
-/// state, of a FLUSH of its guest where one came in time. `None`: there is no log.
-///
-/// # Errors
-/// When either cannot be opened alone, read or written, or the log is not what it was.
-pub fn recover_disk(disk: &Path, redo: Option<&Path>) -> Result<Option<RecoveredDisk>, ServerError> {
-    let cannot = |error| {
-        ServerError::because(
-            ServerErrorKind::Media,
-            format!("Cannot find the disk {}", disk.display()),
-            error,
-        )
-    };
-    let path = match redo {
-        Some(path) => path.to_owned(),
-        None => beside(disk, ENDING).map_err(cannot)?.ok_or_else(|| {
-            let text = format!("{} is not an image file; name its redo log with --redo", disk.display());
-            ServerError::new(ServerErrorKind::Config, text)
-        })?,
-    };
-    let Some(file) = open(&path)? else { return Ok(None) };
-    let options =
-        OpenOptions { write: true, direct: Direct::Prefer, create_size: None, lock: Lock::Exclusive };
-    let backing = MediaFile::open(disk, &options)
-        .map_err(|fault| ServerError::because(ServerErrorKind::Media, "Cannot open the disk", fault))?;
-    let log = apply_to(&file, &backing).map_err(failed(&path))?;
-    Ok(log.map(|log| RecoveredDisk {
-        disk: disk.to_owned(),
-        redo: path,
-        cache: log.label.cache.to_string(),
-        group: log.group,
-        applied_blocks: log.entries.len() as u64,
-    }))
-}
-
 /// The label of a volume's log.
 pub(crate) fn label(
     (cache, volume): (CacheId, VolumeTag),
@@ -297,40 +291,4 @@ pub(crate) fn label(
 ) -> RedoLabel {
     let layout = ordered.redo_layout(config.block);
     RedoLabel { cache, volume, volume_bytes: config.volume_bytes, layout }
-}
-
-#[cfg(test)]
-mod tests {
-    use lode_format::{RedoLayout, RedoRanges};
-    use lode_store::SyncDevice;
-    use lode_types::BlockSize;
-
-    use super::*;
-
-    #[test]
-    fn writing_ranges_again_changes_nothing() {
-        let folder = tempfile::TempDir::new().expect("a folder");
-        let [disk, path] = ["disk", "disk.redo"].map(|name| folder.path().join(name));
-        // The last block is a part of one, and the ranges hold zeroes and other bytes.
-        let mut bytes = vec![0; (3 << 20) - 512];
-        bytes[1 << 20..].iter_mut().zip(1u8..=250).for_each(|(byte, number)| *byte = number);
-        bytes[(3 << 20) - 1024..].fill(7);
-        std::fs::write(&disk, &bytes).expect("a disk");
-        let layout = RedoLayout { block: BlockSize::KIB_4, capacity_blocks: 8 };
-        let (cache, volume, volume_bytes) = (CacheId([3; 16]), VolumeTag(4), bytes.len() as u64);
-        make(&path, &RedoLabel { cache, volume, volume_bytes, layout }).expect("a log");
-        let ranges = vec![3..200, 250..768];
-        let page = RedoRanges { volume, group: 0, ranges: ranges.clone() }.encode(cache);
-        let log_of = |change: &dyn Fn(&mut FileDevice<&MediaFile>)| {
-            let file = open(&path).expect("it opens").expect("it is there");
-            change(&mut FileDevice(&file));
-            read_redo_log(&mut FileDevice(&file)).expect("it can be read").expect("it is one")
-        };
-        let log = log_of(&|log| log.write(RedoRanges::AT, &page[..]).expect("it takes it"));
-        assert_eq!((&log.ranges, log.is_empty()), (&ranges, false));
-        let recovered = recover_disk(&disk, None).expect("it is well").expect("there is a log");
-        assert_eq!((recovered.group, recovered.applied_blocks), (0, 0));
-        assert!(std::fs::read(&disk).expect("it is there") == bytes);
-        assert!(log_of(&|_| ()).is_empty());
-    }
 }
