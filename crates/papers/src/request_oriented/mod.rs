@@ -1,5 +1,6 @@
 //! Request-oriented durable write caching: sections 2, 3 and 7, over the model of processes.
 
+mod critical;
 mod motivation;
 mod postgres;
 mod redis;
@@ -19,7 +20,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     postgres::FIG_6,
     postgres::FIG_7,
     postgres::FIG_8,
-    postgres::TABLE_3,
+    critical::TABLE_3,
     redis::FIG_9,
     redis::TABLE_4,
     small_redis::SMALL,
