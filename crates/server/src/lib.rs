@@ -69,8 +69,8 @@ mod volumes;
 mod waited;
 
 pub use check::{
-    CheckOptions, CheckReport, CheckedVolume, DamagedBlockView, Mended, Verdict, check, check_device,
-    is_cache,
+    CheckOptions, CheckReport, CheckTarget, CheckedSsd, CheckedVolume, DamagedBlockView, Mended, SsdCopies,
+    Verdict, check, check_devices, check_targets,
 };
 pub use client::{
     Divided, KeysSet, LatestEvents, MembershipChanged, Released, Stopped, add_device, add_vm, cancel_drain,

@@ -46,6 +46,23 @@ pub trait SyncDevice {
     fn home(&self, _offset_bytes: u64) -> u16 {
         0
     }
+    /// The devices below that are to have a copy of their own of what is written here where one is not enough, by the numbers of
+    /// [`SyncDevice::home`]. Those that count; one that is missing or lacks something does not.
+    fn copies(&self, _offset_bytes: u64) -> Vec<u16> {
+        vec![0]
+    }
+    /// As [`SyncDevice::read`], of what this one of them has, whatever the others have. Bytes of one extent, or of before the first.
+    fn read_copy(&mut self, _device: u16, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.read(offset_bytes, buf)
+    }
+    /// As [`SyncDevice::write`], to this one of them alone, which is not dropped when it fails.
+    fn write_copy(&mut self, _device: u16, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.write(offset_bytes, bytes)
+    }
+    /// Makes durable what was written to this one of them, which is not dropped when it fails.
+    fn flush_copy(&mut self, _device: u16) -> Result<(), MediaError> {
+        self.flush()
+    }
     /// Devices below that were dropped in the run of this epoch or a later one. With each went what it alone had.
     fn dropped_since(&self, _epoch: u64) -> Vec<u16> {
         Vec::new()
@@ -104,6 +121,22 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
 
     fn home(&self, offset_bytes: u64) -> u16 {
         (**self).home(offset_bytes)
+    }
+
+    fn copies(&self, offset_bytes: u64) -> Vec<u16> {
+        (**self).copies(offset_bytes)
+    }
+
+    fn read_copy(&mut self, device: u16, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        (**self).read_copy(device, offset_bytes, buf)
+    }
+
+    fn write_copy(&mut self, device: u16, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        (**self).write_copy(device, offset_bytes, bytes)
+    }
+
+    fn flush_copy(&mut self, device: u16) -> Result<(), MediaError> {
+        (**self).flush_copy(device)
     }
 
     fn dropped_since(&self, epoch: u64) -> Vec<u16> {

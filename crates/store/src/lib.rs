@@ -53,7 +53,7 @@ pub use ages::Era;
 pub use attach::Attached;
 pub use buffered::{BufferIgnored, TakenOver};
 pub use change::DirectoryChange;
-pub use check::{CacheCopies, DamagedBlock, VolumeCheck};
+pub use check::{CacheCopies, CopiesCheck, CopyCounts, DamagedBlock, HeadsCheck, VolumeCheck};
 pub use contents::{Contents, HeldBlock};
 pub use device::SyncDevice;
 pub use directory::{DirectoryOutput, SpaceDirectory};

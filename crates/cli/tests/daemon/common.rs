@@ -1,12 +1,13 @@
 //! Daemons to test, in folders of their own.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::fs::StatVfs;
@@ -21,9 +22,48 @@ const MEMORY: &str = "/dev/shm";
 const SSD_MIB: u64 = 128;
 const DISK_MIB: u64 = 64;
 
+/// Longer than any command takes that is waited for, also on a host that does much else.
+const COMMAND_LIMIT: Duration = Duration::from_secs(300);
+
+/// Waits for a process that has its end. One that does not come to it is killed, and fails the test by its name.
+fn end_of(mut child: Child, name: &str) -> Output {
+    // What it says has to be read meanwhile: a pipe that is full would keep it waiting.
+    let said = (child.stdout.take().map(read_all), child.stderr.take().map(read_all));
+    let deadline = Instant::now() + COMMAND_LIMIT;
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() >= deadline {
+            let _ = child.kill();
+            panic!("{name} does not end within {COMMAND_LIMIT:?}, and was killed");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let text =
+        |reader: Option<JoinHandle<Vec<u8>>>| reader.map_or_else(Vec::new, |reader| reader.join().unwrap());
+    Output { status, stdout: text(said.0), stderr: text(said.1) }
+}
+
+fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read until then is what it said.
+        let _ = from.read_to_end(&mut bytes);
+        bytes
+    })
+}
+
+/// Has it end, whatever comes of it.
+pub fn output_of(command: &mut Command) -> Output {
+    let child = command.stdin(Stdio::null()).spawn().unwrap();
+    end_of(child, &format!("{command:?}"))
+}
+
 /// Runs `lode` to its end.
 pub fn lode(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_lode")).args(arguments).output().unwrap()
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lode"));
+    output_of(command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
 /// Runs `lode`, which must succeed.

@@ -25,6 +25,7 @@ mod membership;
 mod metrics;
 mod migrating;
 mod ordered;
+mod pair_checking;
 mod pair_copies;
 mod pair_later;
 mod pairs;

@@ -555,25 +555,3 @@ fn other_ssds_are_refused_by_name() {
     let said = site.serve_fails();
     assert!(said.contains("are old copies"), "{said}");
 }
-
-/// A block that is damaged on one of them, or got to the other one alone before the power failed, is not lost.
-#[test]
-fn a_check_looks_for_a_block_on_both_ssds() {
-    let site = site();
-    let daemon = site.serve_up();
-    write_all(&daemon, 1);
-    daemon.stop();
-    let damage = |name: &str, number: u64| {
-        let bytes = fs::read(site.path(name)).unwrap();
-        let wanted = block(number, 1);
-        let at = bytes.chunks(BLOCK as usize).position(|chunk| chunk == wanted).expect("it is dirty there");
-        let file = OpenOptions::new().write(true).open(site.path(name)).unwrap();
-        file.write_all_at(&[0; 512], at as u64 * u64::from(BLOCK)).unwrap();
-    };
-    damage("one.img", 7);
-    damage("other.img", 9);
-    let said = lode_ok(&["check", &site.text("test.toml")]);
-    assert!(said.contains("Sound"), "{said}");
-    damage("other.img", 7);
-    lode_fails(&["check", &site.text("test.toml")]);
-}

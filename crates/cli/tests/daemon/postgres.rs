@@ -4,12 +4,13 @@
 
 use std::fs;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::common::{Daemon, MIB, Numbers, Site, has_tool, lode_ok};
+use crate::common::{Daemon, MIB, Numbers, Site, has_tool, lode_ok, output_of};
 
 const KILLS: u64 = 20;
 const CLIENTS: u64 = 4;
@@ -17,12 +18,19 @@ const DISK_MIB: u64 = 512;
 /// Longer than any step takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Has it end, and says what it said.
+/// Has it succeed, and says what it said.
 fn run(command: &mut Command) -> Output {
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let output = output_of(command);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {} {said}", output.status);
     output
+}
+
+/// A command of the system, of which is told what it says.
+fn tool(name: &str) -> Command {
+    let mut command = Command::new(name);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -70,8 +78,8 @@ enum FileSystem {
 impl FileSystem {
     fn make(self, device: &str) {
         match self {
-            FileSystem::Ext4 => run(Command::new("mkfs.ext4").args(["-q", device])),
-            FileSystem::Xfs => run(Command::new("mkfs.xfs").args(["-q", "-f", device])),
+            FileSystem::Ext4 => run(tool("mkfs.ext4").args(["-q", device])),
+            FileSystem::Xfs => run(tool("mkfs.xfs").args(["-q", "-f", device])),
         };
     }
 
@@ -80,15 +88,15 @@ impl FileSystem {
         match self {
             FileSystem::Ext4 => {
                 // 1: there was something to do; damage beyond that has other codes.
-                let check = Command::new("e2fsck").args(["-f", "-p", device]).output().unwrap();
+                let check = output_of(tool("e2fsck").args(["-f", "-p", device]));
                 let said = String::from_utf8_lossy(&check.stdout);
                 assert!(matches!(check.status.code(), Some(0 | 1)), "e2fsck: {} {said}", check.status);
             }
             FileSystem::Xfs => {
-                run(Command::new("mount").arg(device).arg(folder));
-                run(Command::new("umount").arg(folder));
+                run(tool("mount").arg(device).arg(folder));
+                run(tool("umount").arg(folder));
                 wait_for("the end of the file system", || is_unused(device));
-                run(Command::new("xfs_repair").args(["-n", device]));
+                run(tool("xfs_repair").args(["-n", device]));
             }
         }
     }
@@ -160,14 +168,14 @@ impl Place {
     }
 
     fn mount_file(&self, disk: &Path, client: Option<Child>, is_new: bool) -> Mounted<'_> {
-        let found = run(Command::new("losetup").args(["-f", "--show", "--direct-io=on"]).arg(disk));
+        let found = run(tool("losetup").args(["-f", "--show", "--direct-io=on"]).arg(disk));
         let device = String::from_utf8(found.stdout).unwrap().trim().to_owned();
         let mounted = Mounted { place: self, client, device };
         match is_new {
             true => self.file_system.make(&mounted.device),
             false => self.file_system.check(&mounted.device, &self.path("mounted")),
         }
-        run(Command::new("mount").arg(&mounted.device).arg(self.path("mounted")));
+        run(tool("mount").arg(&mounted.device).arg(self.path("mounted")));
         mounted
     }
 
@@ -192,13 +200,8 @@ impl Place {
         }
         let database = Database(database.stderr(log).spawn().unwrap());
         wait_for("the database", || {
-            self.program("pg_isready")
-                .arg("-q")
-                .arg("-h")
-                .arg(self.path("sockets"))
-                .status()
-                .unwrap()
-                .success()
+            let mut is_ready = self.program("pg_isready");
+            output_of(is_ready.arg("-q").arg("-h").arg(self.path("sockets"))).status.success()
         });
         database
     }
@@ -240,9 +243,9 @@ fn ended_us(line: &str) -> u64 {
 
 impl Drop for Mounted<'_> {
     fn drop(&mut self) {
+        // Where a test has failed already, a second panic would end all of them.
         let works = |command: &mut Command| {
-            let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-            status.is_ok_and(|status| status.success())
+            catch_unwind(AssertUnwindSafe(|| output_of(command))).is_ok_and(|output| output.status.success())
         };
         // Processes of the database may take a while to notice that it ended.
         let deadline = Instant::now() + PATIENCE;
@@ -251,10 +254,10 @@ impl Drop for Mounted<'_> {
                 sleep(Duration::from_millis(20));
             }
         };
-        patiently(&mut || works(Command::new("umount").arg(self.place.path("mounted"))));
+        patiently(&mut || works(tool("umount").arg(self.place.path("mounted"))));
         patiently(&mut || is_unused(&self.device));
-        works(Command::new("losetup").args(["-d", &self.device]));
-        works(Command::new("umount").arg(self.place.path("fuse")));
+        works(tool("losetup").args(["-d", &self.device]));
+        works(tool("umount").arg(self.place.path("fuse")));
         if let Some(client) = &mut self.client {
             let _ = client.kill();
             let _ = client.wait();
@@ -343,7 +346,7 @@ fn a_database_goes_on_from_the_image_alone(file_system: FileSystem) {
     let mut mounted = place.mount(&site, &daemon, true);
     let mut database = place.begin_database();
     // What was made is on the disk before anything is lost.
-    run(Command::new("sync").arg("-f").arg(place.path("mounted")));
+    run(tool("sync").arg("-f").arg(place.path("mounted")));
     sleep(MOST_BEHIND / 3);
     let (mut commits, mut found_before) = (Vec::new(), 0);
     for round in 0..LOSSES {

@@ -9,12 +9,11 @@ mod listen;
 mod raw;
 mod sections;
 mod ssd;
+pub(crate) mod text;
 mod units;
 mod write_back;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,6 +33,7 @@ pub use raw::NOWHERE;
 pub use units::{DailyBytes, Size};
 pub use write_back::{BackgroundConfig, OrderedKeys, Period, Share, WriteBack};
 
+use self::text::NoText;
 use crate::error::{ServerError, ServerErrorKind};
 
 /// Where state is kept unless the configuration says otherwise.
@@ -244,10 +244,13 @@ impl Config {
     /// # Errors
     /// [`ServerErrorKind::Config`], naming file, line and key.
     pub fn load(path: &Path) -> Result<Config, ServerError> {
-        let text = read_text(path)?;
+        let text = text::read(path).map_err(|why| why.of(path))?;
         let config = Config::parse(&text, path)?;
         // It is read again later, wherever the process is by then.
-        Ok(Config { path: std::path::absolute(path).map_err(|error| cannot_read(path, error))?, ..config })
+        Ok(Config {
+            path: std::path::absolute(path).map_err(|error| NoText::CannotRead(error).of(path))?,
+            ..config
+        })
     }
 
     /// The same with other values of a VM's keys, as `lode vm set` takes them: those that may change while it is served. An
@@ -388,20 +391,4 @@ impl Config {
             ServerError::new(ServerErrorKind::Config, format!("{}{line}: {}", path.display(), fault.message))
         })
     }
-}
-
-fn cannot_read(path: &Path, source: std::io::Error) -> ServerError {
-    let what = format!("Cannot read the configuration {}; check path and permissions", path.display());
-    ServerError::because(ServerErrorKind::Config, what, source)
-}
-
-fn read_text(path: &Path) -> Result<String, ServerError> {
-    let mut text = String::new();
-    let file = File::open(path).map_err(|error| cannot_read(path, error))?;
-    file.take(MAX_CONFIG_BYTES + 1).read_to_string(&mut text).map_err(|error| cannot_read(path, error))?;
-    if text.len() as u64 > MAX_CONFIG_BYTES {
-        let text = format!("Configuration {} has more than {MAX_CONFIG_BYTES} bytes", path.display());
-        return Err(ServerError::new(ServerErrorKind::Config, text));
-    }
-    Ok(text)
 }

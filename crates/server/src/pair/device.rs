@@ -42,6 +42,13 @@ impl PairFiles {
         self.pair.writes_to(member) && self.files[member].is_some()
     }
 
+    /// Whether labels say that a member has everything, and it is not used: it may have what nobody else has.
+    pub(crate) fn is_missed(&self, member: usize) -> bool {
+        let newest = self.labels.iter().flatten().filter(|label| label.generation == self.pair.generation);
+        !self.is_used(member)
+            && newest.map(|label| label.in_sync[member]).reduce(|one, other| one && other) == Some(true)
+    }
+
     /// The pair as one device.
     pub(crate) fn device(&self) -> PairDevice<MemberDevice> {
         let device = |member: usize| {
@@ -147,6 +154,22 @@ impl SyncDevice for CacheDevice {
 
     fn home(&self, offset_bytes: u64) -> u16 {
         either!(self, device => device.home(offset_bytes))
+    }
+
+    fn copies(&self, offset_bytes: u64) -> Vec<u16> {
+        either!(self, device => device.copies(offset_bytes))
+    }
+
+    fn read_copy(&mut self, copy: u16, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        either!(self, device => device.read_copy(copy, offset_bytes, buf))
+    }
+
+    fn write_copy(&mut self, copy: u16, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        either!(self, device => device.write_copy(copy, offset_bytes, bytes))
+    }
+
+    fn flush_copy(&mut self, copy: u16) -> Result<(), MediaError> {
+        either!(self, device => device.flush_copy(copy))
     }
 
     fn dropped_since(&self, epoch: u64) -> Vec<u16> {

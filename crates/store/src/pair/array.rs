@@ -1,6 +1,7 @@
 //! A cache on one or several pairs as starts see it: one device, of which each part is on the pair that [`Stripes`] says. It must not
 //! know members, or what is read and written.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use lode_format::{CacheId, DeviceLayout, PairLabel};
@@ -137,6 +138,19 @@ impl<D: SyncDevice> PairArray<D> {
         Ok(self.pairs.iter_mut().try_for_each(PairDevice::make_heads_same)?)
     }
 
+    /// The pair of one of its devices, if these bytes are on it, and where they are there.
+    fn on_pair_of(
+        &mut self,
+        device: u16,
+        bytes: Range<u64>,
+    ) -> Result<(&mut PairDevice<D>, u64), MediaError> {
+        let number = usize::from(device) / MEMBERS;
+        match self.stripes.parts(bytes)[..] {
+            [part] if part.pair == number => Ok((&mut self.pairs[number], part.offset_bytes)),
+            _ => Err(MediaError::Gone),
+        }
+    }
+
     /// Reads each part of these bytes from the pair that it is on, at whose offset that is.
     fn read_parts(
         &mut self,
@@ -216,6 +230,30 @@ impl<D: SyncDevice> SyncDevice for PairArray<D> {
 
     fn home(&self, offset_bytes: u64) -> u16 {
         self.stripes.home(offset_bytes)
+    }
+
+    fn copies(&self, offset_bytes: u64) -> Vec<u16> {
+        let Some(part) = self.stripes.parts(offset_bytes..offset_bytes + 1).first().copied() else {
+            return Vec::new();
+        };
+        let members = self.pairs[part.pair].copies(part.offset_bytes).into_iter();
+        members.map(|member| (part.pair * MEMBERS) as u16 + member).collect()
+    }
+
+    fn read_copy(&mut self, device: u16, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let (pair, offset_bytes) = self.on_pair_of(device, offset_bytes..offset_bytes + buf.len() as u64)?;
+        pair.read_copy(device % MEMBERS as u16, offset_bytes, buf)
+    }
+
+    fn write_copy(&mut self, device: u16, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        let (pair, offset_bytes) =
+            self.on_pair_of(device, offset_bytes..offset_bytes + bytes.len() as u64)?;
+        pair.write_copy(device % MEMBERS as u16, offset_bytes, bytes)
+    }
+
+    fn flush_copy(&mut self, device: u16) -> Result<(), MediaError> {
+        let pair = self.pairs.get_mut(usize::from(device) / MEMBERS).ok_or(MediaError::Gone)?;
+        pair.flush_copy(device % MEMBERS as u16)
     }
 
     fn dropped_since(&self, epoch: u64) -> Vec<u16> {

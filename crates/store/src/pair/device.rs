@@ -169,6 +169,11 @@ impl<D: SyncDevice> PairDevice<D> {
             .map_or(Err(MediaError::Io), |()| Err(MediaError::Gone))
     }
 
+    fn in_sync_device(&mut self, member: u16) -> Result<&mut D, MediaError> {
+        let member = usize::from(member);
+        self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]).ok_or(MediaError::Gone)
+    }
+
     /// Reads from the first member that is asked and can.
     fn read_from(
         &mut self,
@@ -242,6 +247,22 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
 
     fn home(&self, offset_bytes: u64) -> u16 {
         home_member(offset_bytes) as u16
+    }
+
+    fn copies(&self, _offset_bytes: u64) -> Vec<u16> {
+        (0..MEMBERS).filter(|&member| self.pair.in_sync[member]).map(|member| member as u16).collect()
+    }
+
+    fn read_copy(&mut self, device: u16, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.read_from(&[device.into()], offset_bytes, buf).map(drop)
+    }
+
+    fn write_copy(&mut self, device: u16, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.in_sync_device(device)?.write(PairLabel::DATA_START_BYTES + offset_bytes, bytes)
+    }
+
+    fn flush_copy(&mut self, device: u16) -> Result<(), MediaError> {
+        self.in_sync_device(device)?.flush()
     }
 
     fn dropped_since(&self, epoch: u64) -> Vec<u16> {

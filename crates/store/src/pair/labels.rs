@@ -446,6 +446,18 @@ pub fn probe_pair(device: &mut dyn SyncDevice) -> Result<PairLabel, StoreError> 
     Ok(label)
 }
 
+/// How many of the two copies of its label a member of a pair has.
+pub fn count_labels(device: &mut dyn SyncDevice) -> u32 {
+    let mut page = vec![0; PAGE_BYTES];
+    // Formatting writes one.
+    let is_new = probe_pair(device).is_ok_and(|label| label.generation == 1);
+    let mut is_there = |copy| {
+        let is_read = read(device, DeviceLayout::superblock(copy), &mut page).is_ok();
+        is_read && (PairLabel::decode(&page).is_ok() || is_new && page.iter().all(|&byte| byte == 0))
+    };
+    (0..2).map(|copy| u32::from(is_there(copy))).sum()
+}
+
 /// Has a member say durably what its label is to say. The copy before it stays until this one is there.
 ///
 /// # Errors

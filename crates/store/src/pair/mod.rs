@@ -26,7 +26,7 @@ pub use device::PairDevice;
 pub use fanout::{Fanout, Leg, PairCommand, PairEnd, PairHealth, PairOptions};
 pub use followers::{Followed, Followers};
 pub use in_turn::InTurn;
-pub use labels::{Pair, erase_label, probe_pair, write_label};
+pub use labels::{Pair, count_labels, erase_label, probe_pair, write_label};
 pub use member::{MEMBERS, STRIPE_BYTES, home_member};
 pub use resilver::{Resilver, read_part, write_part};
 pub use stripes::{Part, Stripes};

@@ -1,17 +1,23 @@
-//! Proving what a cache holds, byte by byte, and mending what costs nothing: damaged copies of metadata of which the other one
-//! is whole, and copies of blocks that the backing disk has as well. Blocks newer than the backing disk stay whatever became
-//! of them, so that guests get an error for them and never older bytes.
+//! Proving what a cache holds, byte by byte, on each device below it, and mending what costs nothing: copies that one SSD of a pair lacks and the
+//! other one has, damaged copies of metadata of which the other one is whole, and copies of blocks that the backing disk has as well. Blocks
+//! newer than the backing disk that no SSD has stay whatever became of them, so that guests get an error for them and never older bytes.
 //!
 //! It must not know configurations, or who asks.
 
+mod copies;
+mod metadata;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 
-use lode_format::{
-    DeviceLayout, Directory, EntryState, PAGE_BYTES, Superblock, TableEntry, TableView, data_checksum,
-};
+use lode_format::{EntryState, TableEntry, data_checksum};
 
+pub use self::copies::{CopiesCheck, CopyCounts};
+use self::copies::{Copy as CopyOfRun, Looking, What};
+pub use self::metadata::{CacheCopies, HeadsCheck};
 use crate::attach::RecoveredSpace;
-use crate::device::{SyncDevice, flush, read};
+use crate::device::{SyncDevice, flush};
 use crate::error::StoreError;
 use crate::journal::first_ring_after;
 use crate::place::Place;
@@ -35,8 +41,12 @@ pub struct VolumeCheck {
     pub clean_blocks: u64,
     /// Blocks that are newer than it.
     pub dirty_blocks: u64,
-    /// Place table pages of which only one copy can be read. A crash may leave some; a start writes them again.
+    /// Place table pages of which only one copy can be read, on any SSD. A crash may leave some; a start writes them again.
     pub lone_table_pages: u64,
+    /// Journal pages of which one SSD of a pair has an older state than the other one. A crash may leave some; a start does without.
+    pub behind_journal_pages: u64,
+    /// What one SSD of a pair lacks that the other one has.
+    pub on_devices: CopiesCheck,
     /// Clean blocks whose bytes cannot be read, or are not what they were.
     pub damaged_clean_blocks: u64,
     /// The same of dirty ones: what guests wrote there is lost unless the SSD can be read again.
@@ -59,15 +69,6 @@ pub struct DamagedBlock {
     pub is_unreadable: bool,
 }
 
-/// Readable copies of what describes a whole cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheCopies {
-    /// Of the superblock, which has two.
-    pub superblocks: u32,
-    /// Of the directory, which has two.
-    pub directories: u32,
-}
-
 impl VolumeCheck {
     fn of(info: VolumeInfo) -> VolumeCheck {
         VolumeCheck {
@@ -75,6 +76,8 @@ impl VolumeCheck {
             clean_blocks: 0,
             dirty_blocks: 0,
             lone_table_pages: 0,
+            behind_journal_pages: 0,
+            on_devices: CopiesCheck::default(),
             damaged_clean_blocks: 0,
             damaged_dirty_blocks: 0,
             damaged: Vec::new(),
@@ -84,7 +87,7 @@ impl VolumeCheck {
 
     /// There is something that [`Store::mend`] puts right.
     pub fn is_mendable(&self) -> bool {
-        self.lone_table_pages + self.damaged_clean_blocks > 0
+        self.lone_table_pages + self.behind_journal_pages + self.damaged_clean_blocks > 0
     }
 
     fn note(&mut self, place: Place, entry: &TableEntry, offset_bytes: u64, is_unreadable: bool) {
@@ -102,22 +105,8 @@ impl VolumeCheck {
 }
 
 impl StoreView {
-    /// How many copies of superblock and directory can be read.
-    pub fn check_copies(&self, device: &mut dyn SyncDevice) -> CacheCopies {
-        let mut copies = CacheCopies { superblocks: 0, directories: 0 };
-        let (mut page, mut directory) = (vec![0; PAGE_BYTES], vec![0; Directory::COPY_BYTES]);
-        for copy in 0..2 {
-            let is_read = read(device, DeviceLayout::superblock(copy), &mut page).is_ok();
-            copies.superblocks += u32::from(is_read && Superblock::newest([&page, &page]).is_ok());
-            let is_read = read(device, DeviceLayout::directory(copy), &mut directory).is_ok();
-            let is_whole = || Directory::newest(self.superblock.cache, [&directory, &directory]).is_ok();
-            copies.directories += u32::from(is_read && is_whole());
-        }
-        copies
-    }
-
-    /// Recovers a volume as a start would, and with `data` reads every block that it holds and compares it with its checksum.
-    /// Nothing is written. `progress` is told the bytes of each block that was looked at.
+    /// Recovers a volume as a start would, and with `data` reads every block that it holds and compares it with its checksum: on every
+    /// SSD that is to have it. Nothing is written. `progress` is told the bytes of each block that was looked at.
     ///
     /// # Errors
     /// Metadata that a start would refuse, too.
@@ -128,72 +117,92 @@ impl StoreView {
         data: bool,
         progress: &mut dyn FnMut(u64),
     ) -> Result<VolumeCheck, StoreError> {
+        self.look_at_volume(device, name, (data, false), progress)
+    }
+
+    /// The same, and writes what one SSD of a pair lacks and the other one has to that one. Nothing else is written, and nobody is dropped: what
+    /// cannot be written is counted as lacking. An SSD that fails later takes none of these with it, so that this comes before all else that is
+    /// mended.
+    ///
+    /// # Errors
+    /// As [`StoreView::check_volume`]; [`StoreErrorKind::Media`](crate::StoreErrorKind::Media) when what was written may not be durable.
+    pub fn mend_copies(
+        &self,
+        device: &mut dyn SyncDevice,
+        name: &str,
+        data: bool,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<VolumeCheck, StoreError> {
+        self.look_at_volume(device, name, (data, true), progress)
+    }
+
+    fn look_at_volume(
+        &self,
+        device: &mut dyn SyncDevice,
+        name: &str,
+        (data, mends): (bool, bool),
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<VolumeCheck, StoreError> {
         let (number, volume) = self.find(name)?;
-        let (extents, recovered) = self.recover_what_is_there(device, number, volume)?;
+        let extents = self.directory.extents_of(number).written;
         let mut check = VolumeCheck::of(self.info(number, volume));
-        check.lone_table_pages = self.lone_table_pages(device, name, &extents)?;
+        let mut looking = Looking::new(device, mends);
+        // Before it is recovered, which may take what one SSD lacks.
+        check.lone_table_pages = self.look_at_tables(&mut looking, volume, &extents);
+        check.behind_journal_pages = self.look_at_journal(&mut looking, volume, &extents);
+        let (extents, recovered) = self.recover_what_is_there(looking.device, number, volume)?;
         check.clean_blocks = recovered.found.count(EntryState::Clean);
         check.dirty_blocks = recovered.dirty();
         if data {
             let runs = Runs { view: self, extents: &extents, recovered: &recovered };
-            runs.for_each(|run| self.check_run(device, &mut check, run, progress));
+            runs.for_each(|run| self.look_at_run(&mut looking, &mut check, run, progress));
         }
+        check.on_devices = looking.end()?;
         Ok(check)
     }
 
-    /// Pages of the place tables of which one copy cannot be read.
-    fn lone_table_pages(
+    /// Looks at places that lie one after the other: dirty blocks on every SSD, and clean ones where they are read from.
+    fn look_at_run(
         &self,
-        device: &mut dyn SyncDevice,
-        name: &str,
-        extents: &[u32],
-    ) -> Result<u64, StoreError> {
-        let (_, volume) = self.find(name)?;
-        let layout = &self.layout.extent;
-        let at_once = (READ_BYTES / (2 * PAGE_BYTES)).min(layout.table_pages as usize);
-        let mut bytes = vec![0; at_once * 2 * PAGE_BYTES];
-        let mut lone = 0;
-        for &extent in extents {
-            for first in (0..layout.table_pages).step_by(at_once) {
-                let count = at_once.min((layout.table_pages - first) as usize);
-                let bytes = &mut bytes[..count * 2 * PAGE_BYTES];
-                read(device, self.layout.extent_start(extent) + layout.table_page(first, 0), bytes)?;
-                for (page, pair) in (first..).zip(bytes.chunks_exact(2 * PAGE_BYTES)) {
-                    let opens =
-                        |side| TableView::open(self.superblock.cache, volume.tag, extent, page, side).is_ok();
-                    let whole = pair.chunks_exact(PAGE_BYTES).filter(|side| opens(side)).count();
-                    lone += u64::from(whole < 2);
-                }
-            }
-        }
-        Ok(lone)
-    }
-
-    /// Reads places that lie one after the other; where that fails, each by itself.
-    fn check_run(
-        &self,
-        device: &mut dyn SyncDevice,
+        looking: &mut Looking<'_>,
         check: &mut VolumeCheck,
         run: &Run,
         progress: &mut dyn FnMut(u64),
     ) {
         let block_bytes = self.layout.extent.block.bytes();
-        let mut bytes = vec![0; run.entries.len() * block_bytes as usize];
-        let is_read = device.read(run.offset_bytes, &mut bytes).is_ok();
-        let offsets = (run.offset_bytes..).step_by(block_bytes as usize);
-        let blocks = bytes.chunks_exact_mut(block_bytes as usize);
-        for ((place, entry), (offset_bytes, bytes)) in run.entries.iter().zip(offsets.zip(blocks)) {
-            let is_right = |bytes: &[u8]| data_checksum(check.info.tag, entry.block, bytes) == entry.crc;
-            if !is_read || !is_right(bytes) {
-                // A pair may have it on its other SSD.
-                let is_readable = device.read_right(offset_bytes, bytes, &is_right).is_ok();
-                if !is_readable || !is_right(bytes) {
-                    check.note(*place, entry, offset_bytes, !is_readable);
+        let homes: Vec<u16> = (run.offset_bytes..)
+            .step_by(block_bytes as usize)
+            .zip(&run.entries)
+            .map(|(offset_bytes, _)| looking.device.home(offset_bytes))
+            .collect();
+        let is_dirty = |entry: &TableEntry| entry.state == EntryState::Dirty;
+        // Where nothing is dirty the other SSD is not read.
+        let is_read_everywhere = run.entries.iter().any(|(_, entry)| is_dirty(entry));
+        let mut first = 0;
+        for piece in homes.chunk_by(|one, next| is_read_everywhere || one == next) {
+            let start_bytes = run.offset_bytes + first as u64 * block_bytes;
+            let only = (!is_read_everywhere).then_some(piece[0]);
+            let copies = looking.read_each(start_bytes, (piece.len(), block_bytes as usize), only);
+            let entries = &run.entries[first..first + piece.len()];
+            for (at, ((place, entry), home)) in entries.iter().zip(piece).enumerate() {
+                let offset_bytes = start_bytes + at as u64 * block_bytes;
+                let is_right = |bytes: &[u8]| data_checksum(check.info.tag, entry.block, bytes) == entry.crc;
+                let looked_at = if is_dirty(entry) { &copies[..] } else { only_at_home(&copies, *home) };
+                if !looking.compare(What::DirtyBlock, offset_bytes, (looked_at, at), &is_right) {
+                    let is_unreadable = looked_at.iter().any(|copy| copy.unit(at).is_none());
+                    check.note(*place, entry, offset_bytes, is_unreadable);
                 }
+                progress(block_bytes);
             }
-            progress(block_bytes);
+            first += piece.len();
         }
     }
+}
+
+/// The copy from which a clean block is read: that of its home, or of the SSD that is there.
+fn only_at_home(copies: &[CopyOfRun], home: u16) -> &[CopyOfRun] {
+    let at = copies.iter().position(|copy| copy.device == home).unwrap_or(0);
+    &copies[at..copies.len().min(at + 1)]
 }
 
 /// Places that hold something and lie one after the other on the SSD.
