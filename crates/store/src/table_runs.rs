@@ -181,6 +181,7 @@ pub(crate) fn write_runs<'a>(device: &mut dyn SyncDevice, runs: &'a [ReadRun<'_>
 
 #[cfg(test)]
 mod tests {
+    use lode_format::{CacheId, TablePage, VolumeTag};
     use lode_types::BlockSize;
 
     use super::*;
@@ -219,20 +220,27 @@ mod tests {
     #[test]
     fn g5_what_could_not_be_read_is_not_written_over() {
         let layout = DeviceLayout::new(64 << 20, 1 << 20, BlockSize::KIB_4).unwrap();
-        let at = |page, copy| layout.extent_start(3) + layout.extent.table_page(page, copy);
-        let mut device = Pages { bytes: vec![7; 64 << 20], unreadable: vec![at(0, 1), at(1, 0)] };
+        let at = |page, copy| (layout.extent_start(3) + layout.extent.table_page(page, copy)) as usize;
+        let table = |sequence| {
+            let volume = VolumeTag(1);
+            let table = TablePage { volume, extent: 3, page: 0, sequence, stamp: 0, entries: Vec::new() };
+            table.encode(CacheId([1; 16]))
+        };
+        let (before, after) = (table(1), table(2));
+        let mut device = Pages { bytes: before.repeat(16 << 10), unreadable: vec![] };
+        device.unreadable = [at(0, 1), at(1, 0)].map(|at| at as u64).to_vec();
         let runs = TableRun::of(0, 0..layout.extent.table_pages);
-        let page = [9; PAGE_BYTES];
         read_runs(&mut device, &layout, &[3], runs, |device, mut read| {
             assert_eq!(read.iter().map(|read| read.unreadable).sum::<usize>(), 2);
             // One that is known again is written, of whichever copy.
-            read[0].bytes[2 * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(&page);
+            read[0].bytes[2 * PAGE_BYTES..][..PAGE_BYTES].copy_from_slice(&after[..]);
             write_runs(device, &read)
         })
         .unwrap();
-        let changed = |byte: &u8| *byte != 7;
-        assert_eq!(device.bytes.iter().filter(|byte| changed(byte)).count(), PAGE_BYTES);
-        assert_eq!(device.bytes[at(1, 0) as usize..][..PAGE_BYTES], page);
+        for offset in (0..device.bytes.len()).step_by(PAGE_BYTES) {
+            let expected = if offset == at(1, 0) { &after } else { &before };
+            assert!(device.bytes[offset..][..PAGE_BYTES] == expected[..], "page at {offset}");
+        }
     }
 
     #[test]
