@@ -156,8 +156,9 @@ fn g9_a_check_with_an_ssd_missing_says_so_and_a_repair_waits_for_it() {
         text.contains("other.img") && text.contains("lode device add") && !text.contains("Sound"),
         "{text}"
     );
-    // What is damaged here the other one has.
+    // What is damaged here the other one has. There is something to mend as well that it is not needed for.
     damage(&site, "one.img", 7);
+    assert_eq!(damage_pages(&site, "one.img", b"LODEslot", 1), 1);
     let before = fs::read(site.path("one.img")).unwrap();
     for arguments in [vec![&config[..]], vec!["--repair", &config]] {
         let (code, found, said) = check(&arguments);
@@ -167,6 +168,7 @@ fn g9_a_check_with_an_ssd_missing_says_so_and_a_repair_waits_for_it() {
     away.put_back();
     let (code, found, said) = check(&["--repair", &config]);
     assert_eq!((code, dirty_counts(&found, "mended")), (0, [1, 0]), "{said}");
+    assert_eq!(found["ssds"][0]["mended"]["table_pages"], 1, "{said}");
     // One that labels say is out is no reason to wait, and its blocks are not believed.
     let daemon = site.serve_up();
     check_all(&daemon, 1);
