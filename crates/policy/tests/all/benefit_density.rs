@@ -94,11 +94,12 @@ fn what_comes_again_stays_and_the_rest_is_not_written_to_the_ssd() {
         for block in 0..60 {
             let observed = driver.step(Step::Read(block * 2));
             hits += u32::from(round >= 200 && !observed.contains(&Observed::ReadBacking));
+            driver.step(Step::EndRequest);
         }
         for block in 0..60 {
             driver.step(Step::Read(1000 + round * 1000 + block * 2));
+            driver.step(Step::EndRequest);
         }
-        driver.step(Step::EndRequest);
     }
     // By recency none of them would be there still.
     assert!(hits > 200 * 60 * 9 / 10, "{hits}");
@@ -148,6 +149,31 @@ fn a_write_request_goes_to_one_place() {
     // A seek for 20 blocks is not worth 20 writes at that price, which takes some requests to learn.
     assert!((900..1000).contains(&requests), "{requests}");
     assert!(driver.residents(Level::Ssd).len() <= 64);
+}
+
+/// Requests that begin in the block in which the one before ended, on a busy cache: the disk takes what is between, one behind the
+/// other, and the block that two requests share stays on the SSD, or the disk would have to come round for it.
+#[test]
+fn what_two_requests_share_does_not_wait_for_the_disk_twice() {
+    let quota = Quota::new(20, 80);
+    let mut driver = Driver::new(&settings("benefit-density", &[("write_price_us", "1000")]), quota, quota);
+    let (mut waited, mut passed) = (0, 0);
+    for request in 0..4000u64 {
+        let first = request * 8;
+        for block in first..=first + 8 {
+            let is_end = block == first || block == first + 8;
+            let observed = driver.step(Step::Write(block, is_end));
+            let is_late = request >= 2000;
+            let asks_disk =
+                observed.iter().any(|one| matches!(one, Observed::MergeBacking | Observed::WriteBacking));
+            waited += u32::from(is_late && block == first && asks_disk);
+            passed += u32::from(is_late && !is_end && asks_disk);
+        }
+        driver.step(Step::EndRequest);
+    }
+    assert!(waited < 2000 / 50, "{waited}");
+    assert!(passed > 2000 * 7 * 9 / 10, "{passed}");
+    driver.check_counters();
 }
 
 #[test]

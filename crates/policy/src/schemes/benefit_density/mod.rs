@@ -139,7 +139,6 @@ pub struct BenefitDensity {
     disk_next: Option<BlockNo>,
     ghost_percent: u64,
     samples: u64,
-    write_back_weight: f32,
     seek_us: f64,
     disk_write_us: f64,
     sequential_us: f64,
@@ -159,7 +158,7 @@ impl BenefitDensity {
         BenefitDensity {
             blocks: Blocks::new(quota),
             ages: Ages::new(),
-            runs: Runs::new(settings.is_on("runs"), seek_us),
+            runs: Runs::new(settings.is_on("runs"), seek_us, settings.number("write_back_weight")),
             price: Price::new(settings),
             order,
             draws: Draws::new(Rng::new(0)),
@@ -173,7 +172,6 @@ impl BenefitDensity {
             disk_next: None,
             ghost_percent: settings.integer("ghost_percent"),
             samples: settings.integer("samples"),
-            write_back_weight: settings.number("write_back_weight") as f32,
             seek_us,
             disk_write_us: settings.number("disk_write_us"),
             sequential_us: settings.number("disk_sequential_us"),
@@ -219,6 +217,10 @@ impl BenefitDensity {
             (Direction::Write, false) => Kind::Write,
             (Direction::Write, true) => Kind::PartialWrite,
         };
+        if kind != Kind::Write {
+            let ages = &mut self.ages;
+            self.runs.note_command(access.block, |at, saved| ages.note_saved(at, saved));
+        }
         let id = match self.blocks.find(hint, access.block) {
             Some(id) => {
                 self.note_again(id, kind);
@@ -251,14 +253,12 @@ impl BenefitDensity {
         let record = *self.blocks.get(id);
         let aged = record.aged();
         let at = self.ages.note_again(aged.class, self.since(aged));
-        let weight = match (kind, record.kind) {
-            (Kind::Write, Kind::Read) => 0.0,
-            (Kind::Write, _) => self.write_back_weight,
-            _ => 1.0,
-        };
-        if weight > 0.0 {
-            let ages = &mut self.ages;
-            self.runs.note_saving(at, aged.run(), weight, |at, saved| ages.note_saved(at, saved));
+        let ages = &mut self.ages;
+        let count = |at, saved| ages.note_saved(at, saved);
+        match (kind, record.kind) {
+            (Kind::Write, Kind::Read) => {}
+            (Kind::Write, _) => self.runs.note_write_back(at, aged.run(), count),
+            _ => self.runs.note_saving(at, aged.run(), count),
         }
         if record.is_ghost() {
             self.blocks.leave_ghosts(id);
@@ -365,7 +365,7 @@ impl BenefitDensity {
         self.write.blocks += 1;
         let in_dram = self.blocks.slot(id, Level::Dram);
         let in_ssd = self.blocks.slot(id, Level::Ssd);
-        let enters = in_ssd.is_some() || self.enters(id, partial && in_dram.is_none());
+        let enters = in_ssd.is_some() || self.enters(id, partial, in_dram.is_none());
         // A block that is there is not made to leave for itself.
         if enters && self.price.pay() && (in_ssd.is_some() || self.make_room_on_ssd(None, None, sink)) {
             if partial {
@@ -412,12 +412,16 @@ impl BenefitDensity {
         }
     }
 
-    /// Whether the blocks of this request that the SSD lacks are written there; the first of them decides, because the request
-    /// is as slow as its slowest block. What it saves at once counts, and what the block saves later. `needs_rest`: the rest of
-    /// the block has to be read from the disk first, so that only what a write takes longer is saved at once.
-    fn enters(&mut self, id: Id, needs_rest: bool) -> bool {
+    /// Whether a block that the SSD lacks is written there. The first of a request decides for all of them, because the request is as
+    /// slow as its slowest block: what it saves at once counts, and what the block saves later. If it decides for the disk, a block that
+    /// is written in part, most often the last one, may still be worth a write by itself: the next request that begins with it would have
+    /// to read what the disk's head has just passed. `is_nowhere`: the rest of such a block has to be read from the disk first, so that
+    /// only what a write takes longer is saved at once.
+    fn enters(&mut self, id: Id, partial: bool, is_nowhere: bool) -> bool {
         if let Some(enters) = self.write.enters {
-            if self.write.is_wanted && !enters {
+            let alone_us = if partial && !enters { self.surplus_us(self.blocks.get(id).aged()) } else { 0.0 };
+            let enters = enters || alone_us > self.price.us();
+            if !enters && (self.write.is_wanted || self.price.is_worth_the_least(alone_us)) {
                 self.price.note_wanted(1);
             }
             return enters && self.blocks.capacity(Level::Ssd) > 0;
@@ -426,7 +430,7 @@ impl BenefitDensity {
         let blocks = self.write.mean_blocks;
         let (disk_us, blocks) = if self.disk_next == Some(record.block) {
             (self.sequential_us, blocks)
-        } else if needs_rest {
+        } else if partial && is_nowhere {
             (self.disk_write_us - self.seek_us, blocks)
         } else {
             // A run that is long already is expected to go on for as long.
@@ -479,6 +483,8 @@ impl Scheme for BenefitDensity {
     #[inline]
     fn end_request<S: Sink>(&mut self, now_ns: u64, _: &mut S) {
         self.price.end_request(now_ns);
+        let ages = &mut self.ages;
+        self.runs.end_request(|at, saved| ages.note_saved(at, saved));
         let write = &mut self.write;
         if write.blocks > 0 {
             write.mean_blocks += (f64::from(write.blocks) - write.mean_blocks) * LENGTH_RATE;

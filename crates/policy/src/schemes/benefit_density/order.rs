@@ -103,6 +103,7 @@ mod tests {
     fn read(scheme: &mut BenefitDensity, block: BlockNo) -> Vec<Effect> {
         let mut effects = Vec::new();
         scheme.access(Access::read(block), &mut effects);
+        scheme.end_request(0, &mut NullSink);
         effects
     }
 
@@ -114,7 +115,6 @@ mod tests {
             for block in 0..BLOCKS as u64 {
                 read(scheme, 1000 + (number * BLOCKS as u64 + block) * 2);
             }
-            scheme.end_request(0, &mut NullSink);
             hits
         };
         numbers.map(round).collect()

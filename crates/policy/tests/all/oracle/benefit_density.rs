@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use lode_policy::Quota;
 use lode_types::{BlockNo, Level, Rng};
 
-use super::life_table::{
-    AGES, CLASSES, Known, RUN_CLASSES, Table, age_of, at, run_class, smoothed, width_of,
-};
+use super::life_table::{AGES, CLASSES, Known, Table, age_of, at, run_class, smoothed, width_of};
+use super::seeks::{PlainSeeks, RunCosts, SEEK_US, Saving, Settled};
 use super::two_level::PlainTwoLevel;
 use crate::driver::{Observed, Residents, Step};
 
@@ -23,12 +22,11 @@ pub struct Given {
     pub by_recency: bool,
 }
 
-const SEEK_US: f64 = 8000.0;
 const DISK_WRITE_US: f64 = 16_000.0;
 const SEQUENTIAL_US: f64 = 100.0;
 const SSD_WRITE_US: f64 = 60.0;
 const DRAM_PART: f64 = 118.0 / 8000.0;
-const WRITE_BACK_WEIGHT: f32 = 0.1;
+const WRITE_BACK_WEIGHT: f64 = 0.1;
 
 #[derive(Debug)]
 pub struct PlainBenefitDensity {
@@ -46,14 +44,13 @@ pub struct PlainBenefitDensity {
     ending: Vec<Vec<f32>>,
     saving: Vec<Vec<f32>>,
     horizon: f64,
-    cost_sums_us: Vec<f64>,
-    cost_counts: Vec<f64>,
-    costs_us: Vec<f64>,
+    costs: RunCosts,
     run_first: BlockNo,
     run_last: Option<BlockNo>,
     run_blocks: u64,
-    /// Class, age, class of the run, weight.
-    savings: Vec<(usize, usize, usize, f32)>,
+    seeks: PlainSeeks,
+    /// Class, age, class of the run.
+    write_backs: Vec<Saving>,
     price_us: f64,
     allowed: f64,
     left: f64,
@@ -76,7 +73,7 @@ const LEVELS: [Level; 2] = [Level::Dram, Level::Ssd];
 
 impl PlainBenefitDensity {
     pub fn new(quota: Quota, given: Given) -> PlainBenefitDensity {
-        let mut plain = PlainBenefitDensity {
+        PlainBenefitDensity {
             given,
             quota,
             known: BTreeMap::new(),
@@ -88,13 +85,12 @@ impl PlainBenefitDensity {
             ending: vec![],
             saving: vec![],
             horizon: 0.0,
-            cost_sums_us: vec![0.0; RUN_CLASSES],
-            cost_counts: vec![0.0; RUN_CLASSES],
-            costs_us: vec![],
+            costs: RunCosts::new(),
             run_first: 0,
             run_last: None,
             run_blocks: 0,
-            savings: vec![],
+            seeks: PlainSeeks::new(given.runs),
+            write_backs: vec![],
             price_us: given.write_price_us,
             allowed: 0.0,
             left: 2.0,
@@ -108,9 +104,7 @@ impl PlainBenefitDensity {
             victim_worth: 0.0,
             disk_next: None,
             observed: vec![],
-        };
-        plain.estimate_costs();
-        plain
+        }
     }
 
     fn capacity(&self, level: usize) -> usize {
@@ -132,19 +126,9 @@ impl PlainBenefitDensity {
 
     // Estimates.
 
-    fn estimate_costs(&mut self) {
-        self.costs_us = (0..RUN_CLASSES)
-            .map(|run| {
-                let blocks = [1.0, 2.0, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0, 192.0][run];
-                (self.cost_sums_us[run] + 16.0 * SEEK_US / blocks) / (self.cost_counts[run] + 16.0)
-            })
-            .collect();
-        self.cost_sums_us.iter_mut().chain(&mut self.cost_counts).for_each(|sum| *sum *= 0.98);
-    }
-
     fn estimate(&mut self) {
         self.next_estimate = self.clock + self.both().min(self.clock).max(500);
-        self.estimate_costs();
+        self.costs.estimate();
         self.horizon = 2.0 * self.both() as f64;
         let mut ended = self.forgotten.clone();
         for known in self.known.values() {
@@ -205,7 +189,7 @@ impl PlainBenefitDensity {
     fn worth(&self, block: BlockNo) -> f64 {
         let known = &self.known[&block];
         let most = self.ahead(known).into_iter().map(|(saved, stay)| saved / stay).fold(0.0, f64::max);
-        f64::from(most as f32) * self.costs_us[known.run]
+        f64::from(most as f32) * self.costs.us(known.run)
     }
 
     fn worth_in(&self, level: usize, block: BlockNo) -> f64 {
@@ -216,21 +200,24 @@ impl PlainBenefitDensity {
     fn surplus_us(&self, block: BlockNo) -> f64 {
         let known = &self.known[&block];
         let rate = if self.levels[SSD].len() < self.capacity(SSD) { 0.0 } else { self.victim_worth };
-        let cost_us = self.costs_us[known.run];
+        let cost_us = self.costs.us(known.run);
         self.ahead(known).into_iter().map(|(saved, stay)| cost_us * saved - rate * stay).fold(0.0, f64::max)
     }
 
     // What is noted of an access.
 
-    fn settle_savings(&mut self) {
-        let part_us = SEEK_US / self.run_blocks.max(1) as f64;
-        for (class, age, run, weight) in std::mem::take(&mut self.savings) {
-            if weight == 1.0 {
-                self.cost_sums_us[run] += part_us;
-                self.cost_counts[run] += 1.0;
-            }
-            *self.saved.entry((class, age)).or_default() +=
-                (f64::from(weight) * part_us / self.costs_us[run]) as f32;
+    fn settle_seeks(&mut self, settled: Vec<Settled>) {
+        for ((class, age, run), shared_by) in settled {
+            let part_us = SEEK_US / shared_by;
+            self.costs.note(run, part_us);
+            *self.saved.entry((class, age)).or_default() += (part_us / self.costs.us(run)) as f32;
+        }
+    }
+
+    fn settle_write_backs(&mut self) {
+        let part_us = WRITE_BACK_WEIGHT * SEEK_US / self.run_blocks.max(1) as f64;
+        for (class, age, run) in std::mem::take(&mut self.write_backs) {
+            *self.saved.entry((class, age)).or_default() += (part_us / self.costs.us(run)) as f32;
         }
     }
 
@@ -239,7 +226,7 @@ impl PlainBenefitDensity {
             Some(last) if block == last => {}
             Some(last) if block == last + 1 => self.run_blocks += 1,
             _ => {
-                self.settle_savings();
+                self.settle_write_backs();
                 for block in self.run_first..self.run_first + self.run_blocks.min(256) {
                     if let Some(known) = self.known.get_mut(&block).filter(|known| known.accesses > 0) {
                         known.run = run_class(self.run_blocks);
@@ -258,18 +245,20 @@ impl PlainBenefitDensity {
             self.estimate();
         }
         self.follow_run(block);
+        if kind != 1 {
+            let settled = self.seeks.asks_for(block);
+            self.settle_seeks(settled);
+        }
         if let Some(&known) = self.known.get(&block) {
             let (class, age) = (known.class(), age_of(self.clock - known.last));
             *self.again.entry((class, age)).or_default() += 1.0;
-            let weight = match kind {
-                1 if known.kind == 0 => 0.0,
-                1 => WRITE_BACK_WEIGHT,
-                _ => 1.0,
-            };
-            if weight > 0.0 {
-                self.savings.push((class, age, known.run, weight));
-                if self.savings.len() == 512 {
-                    self.settle_savings();
+            if kind != 1 {
+                let settled = self.seeks.saves((class, age, known.run));
+                self.settle_seeks(settled);
+            } else if known.kind != 0 {
+                self.write_backs.push((class, age, known.run));
+                if self.write_backs.len() == 512 {
+                    self.settle_write_backs();
                 }
             }
             self.ghosts.retain(|&ghost| ghost != block);
@@ -474,9 +463,10 @@ impl PlainBenefitDensity {
         self.fill(DRAM, block);
     }
 
-    fn enters(&mut self, block: BlockNo, needs_rest: bool) -> bool {
+    fn enters(&mut self, block: BlockNo, partial: bool, is_nowhere: bool) -> bool {
+        let is_first = self.enters.is_none();
         let enters = self.enters.unwrap_or_else(|| {
-            let (disk_us, blocks) = match (self.disk_next == Some(block), needs_rest) {
+            let (disk_us, blocks) = match (self.disk_next == Some(block), partial && is_nowhere) {
                 (true, _) => (SEQUENTIAL_US, self.mean_write),
                 (false, true) => (DISK_WRITE_US - SEEK_US, self.mean_write),
                 (false, false) => (DISK_WRITE_US, self.mean_write.max(self.run_blocks as f64)),
@@ -484,6 +474,8 @@ impl PlainBenefitDensity {
             self.is_worth((disk_us - SSD_WRITE_US) / blocks + self.surplus_us(block), self.price_us)
         });
         self.enters = Some(enters);
+        // What comes after the first block of a request may be worth a write by itself.
+        let enters = enters || !is_first && partial && self.surplus_us(block) > self.price_us;
         enters && self.capacity(SSD) > 0
     }
 
@@ -491,7 +483,7 @@ impl PlainBenefitDensity {
         self.note(block, if partial { 2 } else { 1 });
         self.write_blocks += 1;
         let (in_dram, in_ssd) = (self.is_in(DRAM, block), self.is_in(SSD, block));
-        let enters = in_ssd || self.enters(block, partial && !in_dram);
+        let enters = in_ssd || self.enters(block, partial, !in_dram);
         let enters = enters && self.pay() && (in_ssd || self.make_room_on_ssd(None, None));
         if enters && partial {
             self.observed.push(match (in_dram, in_ssd) {
@@ -528,6 +520,8 @@ impl PlainBenefitDensity {
     }
 
     fn end_request(&mut self) {
+        let settled = self.seeks.end_request();
+        self.settle_seeks(settled);
         if self.write_blocks > 0 {
             self.mean_write += (f64::from(self.write_blocks) - self.mean_write) * 0.02;
         }

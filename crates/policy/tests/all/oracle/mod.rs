@@ -19,6 +19,7 @@ pub mod opencas;
 pub mod pod;
 pub mod rpac;
 pub mod s3_fifo;
+pub mod seeks;
 pub mod sieve;
 pub mod sized;
 pub mod tica;
