@@ -76,6 +76,8 @@ impl fmt::Display for Position {
 pub struct TraceError {
     kind: ErrorKind,
     message: Cow<'static, str>,
+    /// What can be done about it, where that is the same for every trace.
+    hint: Option<String>,
     path: PathBuf,
     position: Option<Position>,
     source: Option<std::io::Error>,
@@ -83,7 +85,13 @@ pub struct TraceError {
 
 impl TraceError {
     pub(crate) fn new(kind: ErrorKind, path: &Path, message: impl Into<Cow<'static, str>>) -> TraceError {
-        TraceError { kind, message: message.into(), path: path.to_owned(), position: None, source: None }
+        let (message, path) = (message.into(), path.to_owned());
+        TraceError { kind, message, hint: None, path, position: None, source: None }
+    }
+
+    pub(crate) fn hinting(mut self, hint: String) -> TraceError {
+        self.hint = Some(hint);
+        self
     }
 
     pub(crate) fn at(mut self, position: Position) -> TraceError {
@@ -110,11 +118,26 @@ impl TraceError {
     pub fn position(&self) -> Option<Position> {
         self.position
     }
+
+    /// What can be done about it, where that is the same for every trace: for a list of errors, of which one says it.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// A line of a list of errors: the trace first, and no [`TraceError::hint`].
+    pub fn in_list(&self) -> String {
+        let position = self.position.map(|position| format!(", {position}")).unwrap_or_default();
+        format!("{}{position}: {}", self.path.display(), self.message)
+    }
 }
 
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}", self.message, self.path.display())?;
+        f.write_str(&self.message)?;
+        if let Some(hint) = &self.hint {
+            write!(f, "; {hint}")?;
+        }
+        write!(f, " ({}", self.path.display())?;
         if let Some(position) = self.position {
             write!(f, ", {position}")?;
         }

@@ -173,7 +173,8 @@ fn detect(head: &[u8], path: &Path) -> Result<Option<DetectedFormat>, Vec<&'stat
 
 fn no_format(path: &Path, what: &str) -> TraceError {
     let names: Vec<_> = formats::formats().map(|format| format.name).collect();
-    TraceError::new(ErrorKind::UnknownFormat, path, format!("{what}; name one of {}", names.join(", ")))
+    let error = TraceError::new(ErrorKind::UnknownFormat, path, what.to_owned());
+    error.hinting(format!("name one of {}", names.join(", ")))
 }
 
 fn ambiguous(path: &Path, candidates: &[&Format]) -> TraceError {

@@ -71,6 +71,15 @@ impl Span {
     }
 }
 
+impl SpanInfo {
+    /// Of these times, in any order; `None` without any.
+    pub fn of_times(times_ns: impl IntoIterator<Item = u64>) -> Option<SpanInfo> {
+        let mut span = Span::default();
+        times_ns.into_iter().for_each(|time_ns| span.add(time_ns));
+        span.finish()
+    }
+}
+
 /// Requests of a [`QuickSpan`] that are looked at one by one, and how many are taken together after them.
 const ONE_BY_ONE: u64 = 1 << 17;
 const TOGETHER: u32 = 4096;

@@ -101,7 +101,7 @@ impl Candidates {
             let facts = match recording {
                 Ok(Some(recording)) => Ok(TraceFacts::of(&trace.name, &trace.path, &recording)),
                 Ok(None) => Err(no_room(&trace.name, options.memory_bytes).to_string()),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(error.in_list()),
             };
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             *done += 1;

@@ -4,7 +4,7 @@
 use lode_hardware::time::{SECOND_NS, SECONDS_PER_DAY};
 use lode_policy::{Counters, Quota, Scheme, SchemeInfo, Settings, build};
 use lode_replay::{Recording, ReplayError};
-use lode_trace::vm_block;
+use lode_trace::{SpanInfo, vm_block};
 use lode_types::{Access, Direction, RequestOp, blocks_of};
 use serde::Serialize;
 
@@ -61,7 +61,7 @@ pub(super) fn measure(
     let auto = figures_of(AUTO, &replayed(recording, budgeted(AUTO)?, physical)?);
     let benefit_density =
         figures_of(BENEFIT_DENSITY, &replayed(recording, budgeted(BENEFIT_DENSITY)?, physical)?);
-    let window = places.length() / WINDOWS;
+    let window = places.length / WINDOWS;
     let most = places.most_in(window, &written_by_request(recording, &budgeted(AUTO)?, physical));
     let of_window = allowed / WINDOWS;
     Ok(Some(BudgetFigures {
@@ -79,19 +79,16 @@ pub(super) fn measure(
 struct Places {
     at: Vec<f64>,
     has_times: bool,
+    /// Length of all.
+    length: f64,
 }
 
 impl Places {
     fn of(recording: &Recording, has_times: bool) -> Places {
         if has_times {
-            let mut latest_ns = 0;
-            let later = recording.requests_by_time().iter().map(|(_, request)| {
-                latest_ns = request.time_ns.max(latest_ns);
-                latest_ns as f64
-            });
-            let places = Places { at: later.collect(), has_times };
+            let places = Places::in_time(recording.requests_by_time().iter().map(|(_, one)| one.time_ns));
             // Times of which all are the same say nothing.
-            if places.length() > 0.0 {
+            if places.length > 0.0 {
                 return places;
             }
         }
@@ -100,25 +97,30 @@ impl Places {
             accesses += blocks_of(BLOCK, request.offset_bytes, request.length_bytes.into()).len() as u64;
             accesses as f64
         });
-        Places { at: counted.collect(), has_times: false }
+        let at: Vec<f64> = counted.collect();
+        Places { length: at.last().copied().unwrap_or(0.0), at, has_times: false }
     }
 
-    /// From the first to the last.
-    fn length(&self) -> f64 {
-        match (self.at.first(), self.at.last()) {
-            (Some(first), Some(last)) => last - if self.has_times { *first } else { 0.0 },
-            _ => 0.0,
-        }
+    /// The length is that of the usual times: one that is astray would make a day's part of the budget next to nothing.
+    fn in_time(times_ns: impl Iterator<Item = u64> + Clone) -> Places {
+        let span = SpanInfo::of_times(times_ns.clone());
+        let length = span.map_or(0.0, |span| (span.usual_last_ns - span.usual_first_ns) as f64);
+        let mut latest_ns = 0;
+        let later = times_ns.map(|time_ns| {
+            latest_ns = time_ns.max(latest_ns);
+            latest_ns as f64
+        });
+        Places { at: later.collect(), has_times: true, length }
     }
 
     /// The budget with which so many blocks are allowed in all; none of nothing.
     fn setting(&self, blocks: f64) -> Option<String> {
-        let length = self.length();
+        let length = self.length;
         if blocks < 1.0 || length <= 0.0 {
             return None;
         }
         Some(match self.has_times {
-            // A time that is astray may make a day's part next to nothing.
+            // More times may be astray than are known for it.
             true => format!("{:.0}/day", (blocks * BLOCK.bytes() as f64 / (length / NS_PER_DAY)).max(1.0)),
             false => format!("{}", (blocks / length * 100.0).min(1000.0)),
         })
@@ -170,5 +172,21 @@ struct Written<'a>(&'a mut Counters);
 impl lode_policy::Sink for Written<'_> {
     fn effect(&mut self, effect: lode_policy::Effect) {
         self.0.effect(&effect);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_is_astray_does_not_lengthen_a_trace() {
+        let times_ns = (0..1000).map(|second| second * SECOND_NS as u64);
+        let usual = Places::in_time(times_ns.clone());
+        let astray = Places::in_time(times_ns.chain([40 * 365 * NS_PER_DAY as u64]));
+        assert_eq!((usual.length, astray.length), (999.0 * SECOND_NS, 999.0 * SECOND_NS));
+        assert_eq!(astray.setting(100.0), usual.setting(100.0));
+        // What it writes is in a window of its own.
+        assert_eq!(astray.most_in(99.9 * SECOND_NS, &[1; 1001]), 100);
     }
 }

@@ -1,5 +1,7 @@
 //! The figures as Markdown, for `docs/auto.md`. It must not compute anything.
 
+use std::collections::BTreeSet;
+
 use lode_policy::Decision;
 
 use super::every::every_scheme;
@@ -17,6 +19,7 @@ pub fn auto_markdown(report: &AutoReport, command: &str) -> String {
          generated; do not edit it:\n\n```\n{command}\n```\n\n"
     );
     out.push_str(INTRODUCTION);
+    out.push_str(&looked_at(report));
     out.push_str(&in_short(report));
     out.push_str(&without_budget(report));
     out.push_str(&with_budget(report));
@@ -36,9 +39,21 @@ const INTRODUCTION: &str = "\
 decide by what a trace tells, has no second SSD and does not know the future. All have equal space: 5 and 25 % of the blocks that are touched, \
 all of it SSD for schemes of one level, a fifth of it DRAM for those of two. All volumes of a trace are one VM. Requests are timed alone on the default \
 devices ([hardware](hardware.md)). Workloads marked *made* are synthetic, from the [profiles](profiles.md) that come with the program; the \
-others are recordings. Those marked † were looked at while [benefit-density](schemes/benefit-density.md) and auto were made; the others were not.
+others are recordings.";
 
-";
+/// What their designers knew when they made the schemes.
+fn looked_at(report: &AutoReport) -> String {
+    let unseen: BTreeSet<String> =
+        report.cases.iter().filter(|case| !case.seen).map(|case| cell(&case.workload)).collect();
+    let but = match unseen.is_empty() {
+        true => "none is left that was not".to_owned(),
+        false => format!("but for {}", unseen.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    format!(
+        " Every case was looked at while [benefit-density](schemes/benefit-density.md) and auto were made, at the latest when `order=recency` was \
+         chosen as a candidate; {but}.\n\n"
+    )
+}
 
 fn in_short(report: &AutoReport) -> String {
     let (count, mut out) = (report.cases.len(), "## In short\n\n".to_owned());
@@ -50,12 +65,12 @@ fn in_short(report: &AutoReport) -> String {
         Length::Tiny => "The first 6,000 requests of each trace, and as many of each profile",
     };
     out.push_str(&format!("- {length}: {count} cases.\n- {}\n", report.in_short()));
-    for (seen, which) in [(true, "that were looked at while it was made"), (false, "that were not looked at")]
-    {
+    let looked_at = if report.cases.iter().all(|case| case.seen) { "" } else { " that were looked at" };
+    for (seen, which) in [(true, looked_at), (false, " that were not looked at")] {
         for (synthetic, what) in [(false, "recordings"), (true, "profiles")] {
             let counts = |case: &CaseFigures| case.seen == seen && case.synthetic == synthetic;
             if report.cases.iter().any(counts) {
-                out.push_str(&format!("  - Of {what} {which}: {}\n", report.in_short_of(&counts)));
+                out.push_str(&format!("  - Of {what}{which}: {}\n", report.in_short_of(&counts)));
             }
         }
     }
@@ -117,7 +132,7 @@ fn us(latency_us: Option<f64>) -> String {
 
 pub(super) fn name(case: &CaseFigures) -> String {
     let made = if case.synthetic { " *made*" } else { "" };
-    format!("{}{made}{}", case.workload, if case.seen { " †" } else { "" })
+    format!("{}{made}", case.workload)
 }
 
 fn without_budget(report: &AutoReport) -> String {

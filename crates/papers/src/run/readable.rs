@@ -54,6 +54,7 @@ impl Readable {
         files.sort();
         passed_over.sort();
         let mut found = Readable { files: files.len(), passed_over, traces: Vec::new() };
+        let mut is_hint_given = false;
         for (_, path) in files {
             match begun(&path) {
                 Ok(Some(trace)) if found.traces.iter().any(|one| one.name == trace.name) => {
@@ -61,7 +62,15 @@ impl Readable {
                 }
                 Ok(Some(trace)) => found.traces.push(trace),
                 Ok(None) => found.passed_over.push(format!("{}: it has no requests", path.display())),
-                Err(error) => found.passed_over.push(error.to_string()),
+                Err(error) => {
+                    let mut line = error.in_list();
+                    // The names of all formats, which the first line tells for all.
+                    if let Some(hint) = error.hint().filter(|_| !is_hint_given) {
+                        line += &format!("; {hint}");
+                        is_hint_given = true;
+                    }
+                    found.passed_over.push(line);
+                }
             }
         }
         Ok(found)

@@ -64,6 +64,11 @@ fn every_paper_is_asked_of_every_committed_trace() {
     assert!(run.traces.traces.iter().all(|facts| facts.synthetic && facts.requests <= 6000));
     // Profiles and a page of text.
     assert_eq!((run.traces.files, run.traces.passed_over.len()), (13, 7), "{:?}", run.traces.passed_over);
+    let lists =
+        run.traces.passed_over.iter().filter(|line| line.contains("; name one of lode, msr, ")).count();
+    let unknown =
+        run.traces.passed_over.iter().filter(|line| line.contains(": The trace is in no known format"));
+    assert!(lists == 1 && unknown.count() > 1, "{:?}", run.traces.passed_over);
     let papers: Vec<Paper> = run.experiments.iter().map(|one| one.paper).collect();
     assert_eq!(papers, [Paper::Etica, Paper::EciCache, Paper::Tica, Paper::Rpac]);
     for report in &run.experiments {
