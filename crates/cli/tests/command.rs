@@ -411,6 +411,13 @@ fn schemes_and_help_are_complete() {
     let marked: Vec<_> = settings.iter().filter(|setting| setting["reproduction_only"] == true).collect();
     let marked: Vec<_> = marked.iter().filter_map(|setting| setting["key"].as_str()).collect();
     assert_eq!(marked, ["promotion_clock", "evict", "popularity", "window"]);
+    let one = json(&good(&["schemes", "etica", "--json"]));
+    assert_eq!(one.as_array().and_then(|list| list.first()), etica);
+    let text = good(&["schemes", "auto"]);
+    assert!(
+        text.starts_with("auto (") && text.contains("shadow_blocks") && !text.contains("etica ("),
+        "{text}"
+    );
     let text = good(&["schemes"]);
     assert!(text.contains("window* ") && text.contains("* Only to reproduce"), "{text}");
     assert!(text.contains("promotion_interval") && text.contains("write_policy"), "{text}");

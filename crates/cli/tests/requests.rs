@@ -66,7 +66,15 @@ fn what_cannot_be_is_refused() {
         (&["--nvwc", "1T"], "4KiB to 64GiB"),
         (&["--clients", "0"], "1 to 4096"),
         (&["--seconds", "0"], "1..=3600"),
-        (&["--set", "stal=wait"], "(did you mean 'stall'?); `lode requests --settings` lists them"),
+        (
+            &["--set", "stal=wait"],
+            "(did you mean 'stall'?): neither the admission, the machine nor the model has one",
+        ),
+        (&["--set", "foo=1"], "`lode requests --settings` lists them"),
+        (
+            &["--script", "../../docs/examples/figure-3a.requests", "--set", "foo=1"],
+            "`lode requests --script FILE --settings` lists them",
+        ),
         (&["--set", "jurnal_blocks=64"], "(did you mean 'journal_blocks'?)"),
         (&["--set", "journal_blocks=9"], "'journal_blocks' cannot be 9"),
         (&["--set", "backends=3"], "--clients"),

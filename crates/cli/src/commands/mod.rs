@@ -1,6 +1,7 @@
 //! The commands, one file each. A new one is its file and its line in each of the two lists below.
 
 mod behind;
+mod budget;
 mod check;
 mod compare;
 mod compare_each;

@@ -12,6 +12,7 @@ use lode_replay::{
 use lode_trace::{Merge, MergeOptions, open_trace};
 use lode_types::{BlockSize, Level};
 
+use super::budget::budget_text;
 use super::planning::{Align, DriveArgs, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
 use crate::amounts::{parse_size, show_count, show_life, show_size};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
@@ -111,7 +112,7 @@ impl ReplayCommand {
         report.warnings.iter().for_each(|warning| output::warn(warning));
         report.inputs.iter().for_each(warn_of);
         let is_shown = !self.table.outputs().any(is_to_standard_output);
-        let shown = if is_shown { output::write(&report_text(&report)) } else { Ok(()) };
+        let shown = if is_shown { output::write(&report_text(&report, &options)) } else { Ok(()) };
         shown.and(self.table.write(&report, || csv_rows(&report)))
     }
 
@@ -217,7 +218,7 @@ fn in_short(report: &Report) -> Option<String> {
     Some(text + &life.unwrap_or_default() + ".")
 }
 
-fn report_text(report: &Report) -> String {
+fn report_text(report: &Report, options: &Options) -> String {
     let block = report.block_bytes;
     let mut text = heading("Replay", in_short(report));
     text += &format!("{}, blocks of {}", report.scheme, show_size(block));
@@ -252,6 +253,7 @@ fn report_text(report: &Report) -> String {
         number(model.disk_sequential_us),
         number(model.disk_small_write_factor)
     );
+    text += &budget_text(report, &options.settings.clone().for_blocks(options.block_size));
     text + &devices_text(&report.devices) + &decisions_text(report) + &inputs_text(&report.inputs)
 }
 

@@ -1,16 +1,23 @@
 //! `lode schemes`: what can be replayed and served, and what can be set.
 
 use clap::Args;
-use lode_policy::{SchemeEntry, all_schemes};
+use lode_policy::{SchemeEntry, SchemeInfo, all_schemes};
 
 use crate::error::CliError;
 use crate::output;
 use crate::results::JsonArgs;
 
-/// List the caching schemes and their settings
+/// List the caching schemes and their settings, or one of them
 #[derive(Args)]
-#[command(after_help = "Example: lode schemes --json | jq '.[].name'")]
+#[command(after_help = "\
+Examples:
+  lode schemes auto
+  lode schemes --json | jq '.[].name'")]
 pub struct SchemesCommand {
+    /// This scheme alone.
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+
     #[command(flatten)]
     json: JsonArgs,
 }
@@ -24,9 +31,12 @@ const FUTURE_NOTE: &str =
     "It needs to know what comes next: only `lode replay` and `lode compare` can run it.\n";
 
 impl SchemesCommand {
-    /// Lists every scheme of the registry.
+    /// Lists every scheme of the registry, or the one that was named.
     pub fn run(&self) -> Result<(), CliError> {
-        let schemes: Vec<_> = all_schemes().iter().map(SchemeEntry::of).collect();
+        let schemes: Vec<_> = match &self.name {
+            Some(name) => vec![SchemeEntry::of(SchemeInfo::find(name)?)],
+            None => all_schemes().iter().map(SchemeEntry::of).collect(),
+        };
         let text = || schemes.iter().map(scheme_text).collect::<Vec<_>>().join("\n");
         self.json.write(&schemes, text)
     }

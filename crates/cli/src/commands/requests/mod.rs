@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use lode_policy::criticality::{AdmissionOptions, AdmissionPolicy, TABLE};
-use lode_policy::{SettingInfo, Settings};
+use lode_policy::{SettingError, SettingInfo, Settings};
 use lode_processes::{
     CacheKind, MAX_CACHE_BLOCKS, MachineSettings, PostgresSettings, RedisSettings, RequestsError,
     RequestsReport, RunConfig, Script, ScriptText, run_script,
@@ -29,6 +29,9 @@ const MAX_SCRIPT_BYTES: u64 = 16 << 20;
 
 /// A script that has not ended after a simulated day is ended.
 const MAX_SCRIPT_NS: u64 = 86_400_000_000_000;
+
+/// What a script can set.
+const SCRIPT_TABLES: [&[SettingInfo]; 2] = [TABLE, MachineSettings::TABLE];
 
 /// Updates among a hundred requests of YCSB's workload B.
 const READS_UPDATES_PERCENT: &str = "5";
@@ -77,7 +80,7 @@ pub struct RequestsCommand {
     seed: u64,
 
     /// A script of processes, locks, events and writes, in place of a model; it runs to its end.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "clients", "seconds", "settings"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["model", "clients", "seconds"])]
     script: Option<PathBuf>,
 
     /// A setting of the admission, the machine or the model, as `--settings` lists them; may be repeated.
@@ -156,7 +159,10 @@ impl RequestsCommand {
     /// Simulates each policy and shows them side by side.
     pub fn run(&self) -> Result<(), CliError> {
         if self.settings {
-            let entries = self.model.setting_entries();
+            let entries = match self.script {
+                Some(_) => setting_entries(&SCRIPT_TABLES, None),
+                None => setting_entries(&self.model.tables(), self.model.other_default()),
+            };
             return self.json.write(&entries, || tables::settings(&entries));
         }
         let text = self.script.as_ref().map(|path| read_script(path)).transpose()?;
@@ -183,7 +189,7 @@ impl RequestsCommand {
     /// What was set here and in the script.
     fn chosen_settings(&self, text: Option<&ScriptText>) -> Result<Settings, CliError> {
         let mut settings = match text {
-            Some(_) => requests_settings(&[TABLE, MachineSettings::TABLE]),
+            Some(_) => requests_settings(&SCRIPT_TABLES),
             None => requests_settings(&self.model.tables()),
         };
         let named = |pair: &String, key: &str| pair.split('=').next().is_some_and(|name| name.trim() == key);
@@ -192,14 +198,19 @@ impl RequestsCommand {
                 return Err(CliError::Usage(format!("Set {key} with {instead}, not with --set")));
             }
         }
-        self.set.iter().try_for_each(|pair| settings.set_pair(pair))?;
+        self.set
+            .iter()
+            .try_for_each(|pair| settings.set_pair(pair))
+            .map_err(|error| self.of_machine(error))?;
         for (key, value, line) in text.map_or(&[][..], |text| text.settings.as_slice()) {
             let set = match self.set.iter().any(|pair| named(pair, key)) {
                 // The command line says otherwise.
                 true => Ok(()),
                 false => settings.set(key, value),
             };
-            set.map_err(|error| CliError::Usage(self.of_script(&format!("Line {line}: {error}"))))?;
+            set.map_err(|error| {
+                CliError::Usage(self.of_script(&format!("Line {line}: {}", self.of_machine(error))))
+            })?;
         }
         if text.is_some() {
             return Ok(settings);
@@ -213,6 +224,19 @@ impl RequestsCommand {
             settings.set(key, value)?;
         }
         Ok(settings)
+    }
+
+    /// Settings of a command are those of the admission, the machine and the model, and not of the scheme alone.
+    fn of_machine(&self, error: SettingError) -> CliError {
+        let SettingError::UnknownKey { key, nearest, .. } = &error else { return error.into() };
+        let nearest = nearest.map(|name| format!(" (did you mean '{name}'?)")).unwrap_or_default();
+        let (whose, lister) = match self.script {
+            Some(_) => ("neither the admission nor the machine", "lode requests --script FILE --settings"),
+            None => ("neither the admission, the machine nor the model", "lode requests --settings"),
+        };
+        CliError::Usage(format!(
+            "There is no setting '{key}'{nearest}: {whose} has one; `{lister}` lists them"
+        ))
     }
 
     /// What is wrong in a script, with its file.
@@ -281,23 +305,6 @@ impl Model {
         matches!(self, Model::RedisReads).then_some(("updates_percent", READS_UPDATES_PERCENT))
     }
 
-    /// What can be set.
-    fn setting_entries(self) -> Vec<Setting> {
-        let infos = self.tables().into_iter().flatten();
-        // Which policy is chosen with an option of its own.
-        let entry = |info: &SettingInfo| Setting {
-            key: info.key,
-            default: self
-                .other_default()
-                .filter(|(key, _)| *key == info.key)
-                .map_or(info.default, |(_, value)| value),
-            values: info.kind.to_string(),
-            about: info.about,
-            source: info.source,
-        };
-        infos.filter(|info| info.key != "admission").map(entry).collect()
-    }
-
     fn clients_key(self) -> &'static str {
         match self {
             Model::Postgres => "backends",
@@ -311,6 +318,22 @@ impl Model {
             Model::Redis | Model::RedisReads => RedisSettings::of(settings).script(seed),
         }
     }
+}
+
+/// What can be set: these tables, in one of which a default is another.
+fn setting_entries(
+    tables: &[&'static [SettingInfo]],
+    other_default: Option<(&'static str, &'static str)>,
+) -> Vec<Setting> {
+    let entry = |info: &SettingInfo| Setting {
+        key: info.key,
+        default: other_default.filter(|(key, _)| *key == info.key).map_or(info.default, |(_, value)| value),
+        values: info.kind.to_string(),
+        about: info.about,
+        source: info.source,
+    };
+    // Which policy is chosen with an option of its own.
+    tables.iter().copied().flatten().filter(|info| info.key != "admission").map(entry).collect()
 }
 
 fn requests_settings(tables: &[&'static [SettingInfo]]) -> Settings {
