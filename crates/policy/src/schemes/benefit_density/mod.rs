@@ -219,7 +219,8 @@ impl BenefitDensity {
         };
         if kind != Kind::Write {
             let ages = &mut self.ages;
-            self.runs.note_command(access.block, |at, saved| ages.note_saved(at, saved));
+            let is_read = kind == Kind::Read;
+            self.runs.note_command(access.block, is_read, |at, saved| ages.note_saved(at, saved));
         }
         let id = match self.blocks.find(hint, access.block) {
             Some(id) => {

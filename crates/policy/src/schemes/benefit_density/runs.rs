@@ -146,9 +146,14 @@ impl Runs {
         (self.first..).zip(self.ids.iter().copied())
     }
 
-    /// The disk is asked for a block, if it is not cached.
+    /// The disk is asked for a block, if it is not cached: to read it, or for the rest of it beside what is written. What it was asked for
+    /// just before is cached, so that to read it once more costs no seek; to write it in part may, where the write before passed the cache.
     #[inline]
-    pub(super) fn note_command(&mut self, block: BlockNo, count: impl FnMut(usize, f64)) {
+    pub(super) fn note_command(&mut self, block: BlockNo, is_read: bool, count: impl FnMut(usize, f64)) {
+        let is_there = is_read && self.disk_next.is_some() && self.disk_next == block.checked_add(1);
+        if self.follows && is_there {
+            return;
+        }
         let goes_on = self.follows && self.disk_next == Some(block);
         self.disk_next = block.checked_add(1);
         if let Some(seek) = self.seeks.last_mut().filter(|_| goes_on) {
@@ -249,14 +254,14 @@ mod tests {
 
     const SEEK_US: f64 = 8000.0;
 
-    /// What is counted for reads and writes in part of these requests' blocks, in microseconds, once the seeks are known.
+    /// What is counted for writes in part of these requests' blocks, in microseconds, once the seeks are known.
     fn counted(requests: &[&[BlockNo]]) -> Vec<f64> {
         let mut runs = Runs::new(true, SEEK_US, 0.1);
         let cost_us = runs.costs_us[0];
         let mut counted = Vec::new();
         for &request in requests.iter().chain(&[&[u64::MAX / 2][..]]) {
             for &block in request {
-                runs.note_command(block, |_, us| counted.push(us * cost_us));
+                runs.note_command(block, false, |_, us| counted.push(us * cost_us));
                 runs.note_saving(0, 0, |_, us| counted.push(us * cost_us));
             }
             runs.end_request(|_, us| counted.push(us * cost_us));
@@ -277,6 +282,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_just_read_is_read_again_without_a_seek() {
+        let mut runs = Runs::new(true, SEEK_US, 0.1);
+        for block in [4, 5, 5, 6] {
+            runs.note_command(block, true, |_, _| {});
+            runs.end_request(|_, _| {});
+        }
+        assert_eq!(runs.seeks.iter().map(|seek| seek.blocks).collect::<Vec<_>>(), [3]);
+    }
+
+    #[test]
     fn no_more_wait_than_there_is_room_for() {
         let long: Vec<BlockNo> = (0..2000).map(|block| block * 2).collect();
         let one_run: Vec<BlockNo> = (0..2000).collect();
@@ -284,7 +299,7 @@ mod tests {
             let mut runs = Runs::new(true, SEEK_US, 0.1);
             let mut count = 0;
             for &block in &request {
-                runs.note_command(block, |_, _| count += 1);
+                runs.note_command(block, false, |_, _| count += 1);
                 runs.note_saving(0, 0, |_, _| count += 1);
                 assert!(runs.seeks.len() <= MOST_SAVINGS && runs.savings.len() <= MOST_SAVINGS);
             }

@@ -246,7 +246,7 @@ impl PlainBenefitDensity {
         }
         self.follow_run(block);
         if kind != 1 {
-            let settled = self.seeks.asks_for(block);
+            let settled = self.seeks.asks_for(block, kind == 0);
             self.settle_seeks(settled);
         }
         if let Some(&known) = self.known.get(&block) {

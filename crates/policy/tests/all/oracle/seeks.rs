@@ -66,8 +66,11 @@ impl PlainSeeks {
         PlainSeeks { follows, waiting: vec![], begun: 0 }
     }
 
-    pub fn asks_for(&mut self, block: BlockNo) -> Vec<Settled> {
+    pub fn asks_for(&mut self, block: BlockNo, is_read: bool) -> Vec<Settled> {
         let last = self.waiting.last_mut().filter(|_| self.follows);
+        if is_read && last.as_ref().is_some_and(|seek| seek.blocks.last() == Some(&block)) {
+            return vec![];
+        }
         if let Some(seek) = last.filter(|seek| seek.blocks.last().is_some_and(|&last| last + 1 == block)) {
             seek.blocks.push(block);
             return vec![];
