@@ -104,13 +104,16 @@ impl Places {
     /// The length is that of the usual times: one that is astray would make a day's part of the budget next to nothing.
     fn in_time(times_ns: impl Iterator<Item = u64> + Clone) -> Places {
         let span = SpanInfo::of_times(times_ns.clone());
-        let length = span.map_or(0.0, |span| (span.usual_last_ns - span.usual_first_ns) as f64);
+        let usual = span.map_or(0.0, |span| (span.usual_last_ns - span.usual_first_ns) as f64);
         let mut latest_ns = 0;
         let later = times_ns.map(|time_ns| {
             latest_ns = time_ns.max(latest_ns);
             latest_ns as f64
         });
-        Places { at: later.collect(), has_times: true, length }
+        let at: Vec<f64> = later.collect();
+        // Usual times are known to a part of a second at best.
+        let all = at.last().map_or(0.0, |last| last - at[0]);
+        Places { at, has_times: true, length: usual.min(all) }
     }
 
     /// The budget with which so many blocks are allowed in all; none of nothing.
@@ -186,6 +189,7 @@ mod tests {
         let astray = Places::in_time(times_ns.chain([40 * 365 * NS_PER_DAY as u64]));
         assert_eq!((usual.length, astray.length), (999.0 * SECOND_NS, 999.0 * SECOND_NS));
         assert_eq!(astray.setting(100.0), usual.setting(100.0));
+        assert_eq!(Places::in_time([7; 5].into_iter()).length, 0.0);
         // What it writes is in a window of its own.
         assert_eq!(astray.most_in(99.9 * SECOND_NS, &[1; 1001]), 100);
     }
