@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::formats::formats;
+
 /// What went wrong, for matching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
@@ -76,8 +78,8 @@ impl fmt::Display for Position {
 pub struct TraceError {
     kind: ErrorKind,
     message: Cow<'static, str>,
-    /// What can be done about it, where that is the same for every trace.
-    hint: Option<String>,
+    /// It may be of any format, which has to be named. (The names are not kept here: errors are moved often, and are to stay small.)
+    lacks_format: bool,
     path: PathBuf,
     position: Option<Position>,
     source: Option<std::io::Error>,
@@ -86,11 +88,11 @@ pub struct TraceError {
 impl TraceError {
     pub(crate) fn new(kind: ErrorKind, path: &Path, message: impl Into<Cow<'static, str>>) -> TraceError {
         let (message, path) = (message.into(), path.to_owned());
-        TraceError { kind, message, hint: None, path, position: None, source: None }
+        TraceError { kind, message, lacks_format: false, path, position: None, source: None }
     }
 
-    pub(crate) fn hinting(mut self, hint: String) -> TraceError {
-        self.hint = Some(hint);
+    pub(crate) fn lacking_format(mut self) -> TraceError {
+        self.lacks_format = true;
         self
     }
 
@@ -120,8 +122,9 @@ impl TraceError {
     }
 
     /// What can be done about it, where that is the same for every trace: for a list of errors, of which one says it.
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
+    pub fn hint(&self) -> Option<String> {
+        let names = || formats().map(|format| format.name).collect::<Vec<_>>().join(", ");
+        self.lacks_format.then(|| format!("name one of {}", names()))
     }
 
     /// A line of a list of errors: the trace first, and no [`TraceError::hint`].
@@ -134,7 +137,7 @@ impl TraceError {
 impl fmt::Display for TraceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
-        if let Some(hint) = &self.hint {
+        if let Some(hint) = self.hint() {
             write!(f, "; {hint}")?;
         }
         write!(f, " ({}", self.path.display())?;

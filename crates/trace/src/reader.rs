@@ -172,9 +172,7 @@ fn detect(head: &[u8], path: &Path) -> Result<Option<DetectedFormat>, Vec<&'stat
 }
 
 fn no_format(path: &Path, what: &str) -> TraceError {
-    let names: Vec<_> = formats::formats().map(|format| format.name).collect();
-    let error = TraceError::new(ErrorKind::UnknownFormat, path, what.to_owned());
-    error.hinting(format!("name one of {}", names.join(", ")))
+    TraceError::new(ErrorKind::UnknownFormat, path, what.to_owned()).lacking_format()
 }
 
 fn ambiguous(path: &Path, candidates: &[&Format]) -> TraceError {

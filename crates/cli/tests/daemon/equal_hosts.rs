@@ -414,8 +414,7 @@ fn hosts_with_auto_are_the_same_everywhere() {
 /// Demands that shadows of other shares put right, which they do often enough that shares are others.
 #[test]
 fn hosts_whose_sizes_have_shadows_are_the_same_everywhere() {
-    let sets =
-        |size_shadows| ["look_accesses=10", "shadow_blocks=100", SAMPLED, EACH_BY_ITSELF, size_shadows];
+    let sets = |size_shadows| ["look_accesses=10", "shadow_blocks=64", SAMPLED, EACH_BY_ITSELF, size_shadows];
     three_worlds_agree_and_move("auto", &sets("size_shadows=on"), Maximised::LatencyOf("nvme-raid10"));
     let (all, disk_bytes) = merged(0).expect("the committed trace");
     let [with, without] = ["size_shadows=on", "size_shadows=off"].map(|size_shadows| {
