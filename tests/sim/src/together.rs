@@ -193,6 +193,13 @@ impl Host<'_> {
     /// No frame is anybody's twice or lost. After a stop without a failure everybody has the share that the host wants for it,
     /// as far as the others leave it one, and has given back what is beyond it.
     fn check_shares(&mut self, crash: Crash) -> Result<(), String> {
+        if self.space.is_none() {
+            return Ok(());
+        }
+        // What an engine gave back when it was told of a failure, and nothing came to pass since.
+        for at in (0..self.volumes.len()).filter(|&at| self.volumes[at].is_here).collect::<Vec<_>>() {
+            self.with(at, |_, volume, _| volume.world.take_commands());
+        }
         let Some(space) = &self.space else { return Ok(()) };
         let here = || self.volumes.iter().filter(|volume| volume.is_here);
         let engines = || here().map(|volume| volume.world.engine());

@@ -17,21 +17,14 @@ use crate::run::Decay;
 const PAGE: u64 = lode_format::PAGE_BYTES as u64;
 
 impl World {
-    /// What failed another volume on the same device has failed this one, and the other way round. What the engine asks for then is
-    /// taken up, whether or not anything else comes to pass.
+    /// What failed another volume on the same device has failed this one, and the other way round.
     pub(super) fn notice_failures(&mut self) {
-        let has_failed =
-            |world: &World| [DeviceId::Ssd, DeviceId::Backing].map(|device| world.engine.has_failed(device));
-        let before = has_failed(self);
         self.notice_failed_members();
         for device in [DeviceId::Ssd, DeviceId::Backing] {
             let is_pair = device == DeviceId::Ssd && self.pair.is_some();
             if !is_pair && self.disk(device, None).shared.has_failed() {
                 self.engine.device_failed(device);
             }
-        }
-        if has_failed(self) != before {
-            self.take_commands();
         }
     }
 
