@@ -297,7 +297,7 @@ impl<'c> FoundSsd<'c> {
         }
         let unreadable_pages = store.view().unreadable_pages();
         if unreadable_pages > 0 {
-            warn!("Cache on {}: {}", shown_paths(ssd), unreadable_metadata(unreadable_pages as u64));
+            warn!("Cache on {}: {}", shown_paths(ssd), unreadable_metadata(unreadable_pages));
         }
         let superblock = store.superblock();
         state.update(ssd, superblock, known)?;
@@ -461,6 +461,7 @@ pub(crate) fn tell_unreadable(name: &str, attached: &Attached) {
 /// What is said of pages of metadata that could not be read and were not needed.
 fn unreadable_metadata(pages: u64) -> String {
     format!(
-        "{pages} pages of metadata on the SSD could not be read. Nothing is missing, because there is another copy of what they said; but          look at the system log, and replace the SSD if it goes on"
+        "{pages} pages of metadata on the SSD could not be read. Nothing is missing, because something else says what they said; but look at \
+         the system log, and replace the SSD if it goes on"
     )
 }

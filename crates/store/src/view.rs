@@ -26,7 +26,7 @@ pub struct StoreView {
     /// What the record buffers of volumes hold that the SSD may not have.
     buffered: HashMap<VolumeTag, Vec<Record>>,
     /// Pages of the directory that could not be read.
-    unreadable_pages: usize,
+    unreadable_pages: u64,
     /// See [`StoreView::count_as_durable`].
     pub(crate) is_durable: bool,
 }
@@ -98,7 +98,8 @@ impl StoreView {
         let mut unreadable_pages = 0;
         for (copy, buf) in copies.iter_mut().enumerate() {
             // A copy that cannot be read whole is none.
-            unreadable_pages += read_each_page(device, DeviceLayout::directory(copy as u8), buf)?.len();
+            unreadable_pages +=
+                read_each_page(device, DeviceLayout::directory(copy as u8), buf)?.len() as u64;
         }
         let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])
             .map_err(|error| no_directory(&superblock, error))?;
@@ -126,7 +127,7 @@ impl StoreView {
     }
 
     /// Pages of the directory that could not be read, of which another copy said what was needed.
-    pub fn unreadable_pages(&self) -> usize {
+    pub fn unreadable_pages(&self) -> u64 {
         self.unreadable_pages
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct DiskFacts<'a> {
 
 /// Why a log is not for a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stranger {
+pub(crate) enum Mismatch {
     /// The disk is another volume's, or nobody says that it is this one's.
     OtherVolume,
     /// The disk alone is the VM's disk.
@@ -53,7 +53,7 @@ pub(crate) enum Stranger {
 }
 
 /// See the module's documentation.
-pub(crate) fn check(log: &RedoLog, disk: &DiskFacts<'_>) -> Result<(), Stranger> {
+pub(crate) fn check(log: &RedoLog, disk: &DiskFacts<'_>) -> Result<(), Mismatch> {
     if planted("log-of-another-disk-applied") {
         return Ok(());
     }
@@ -66,28 +66,28 @@ pub(crate) fn check(log: &RedoLog, disk: &DiskFacts<'_>) -> Result<(), Stranger>
             Some(_) => log.is_empty() || is_own || is_named,
             None => disk.sidecar.is_none() || is_named,
         };
-        return if is_known { Ok(()) } else { Err(Stranger::OtherVolume) };
+        return if is_known { Ok(()) } else { Err(Mismatch::OtherVolume) };
     }
     if let Some(sidecar) = disk.sidecar {
         if !is_named {
-            return Err(Stranger::OtherVolume);
+            return Err(Mismatch::OtherVolume);
         }
         if sidecar.state == DiskState::Clean && !planted("log-beside-a-clean-disk-applied") {
-            return Err(Stranger::Clean);
+            return Err(Mismatch::Clean);
         }
         let is_known = log.generation != 0 && !planted("log-of-an-earlier-generation-applied");
         if is_known && log.generation != sidecar.generation {
-            return Err(Stranger::OtherGeneration(sidecar.generation));
+            return Err(Mismatch::OtherGeneration(sidecar.generation));
         }
     }
     match disk.server {
         Some(server) if is_own && server.volume == Some(label.volume) => {
-            server.changed.map_or(Ok(()), |why| Err(Stranger::Changed(why.to_owned())))
+            server.changed.map_or(Ok(()), |why| Err(Mismatch::Changed(why.to_owned())))
         }
         Some(_) if is_own && is_named && !planted("log-of-a-removed-volume-applied") => {
-            Err(Stranger::GivenUp)
+            Err(Mismatch::GivenUp)
         }
-        Some(_) if !is_named => Err(Stranger::OtherVolume),
+        Some(_) if !is_named => Err(Mismatch::OtherVolume),
         _ => Ok(()),
     }
 }
@@ -102,7 +102,7 @@ fn names(sidecar: &Sidecar, label: &RedoLabel) -> bool {
 /// disk is named, and `volume_name` the VM that this cache has the log's volume for.
 pub(crate) fn tell(
     (log, path): (&RedoLog, &std::path::Path),
-    why: &Stranger,
+    why: &Mismatch,
     facts: &DiskFacts<'_>,
     disk: &std::path::Path,
     volume_name: Option<String>,
@@ -111,7 +111,7 @@ pub(crate) fn tell(
     let vm = volume_name.map(|name| format!(" (VM {name})")).unwrap_or_default();
     let keep = "If the disk as it is counts, remove the log";
     let why = match why {
-        Stranger::OtherVolume => {
+        Mismatch::OtherVolume => {
             let owner = match (facts.sidecar, facts.server) {
                 (Some(sidecar), _) => format!(
                     "its sidecar names volume {} of {}",
@@ -133,20 +133,20 @@ pub(crate) fn tell(
                  restore of both: {anyway} {disk}"
             )
         }
-        Stranger::Clean => format!(
+        Mismatch::Clean => format!(
             "and the sidecar of {disk} says that the disk alone has everything: the group would be written over what is newer. \
              {keep}; otherwise restore disk, log and sidecar of one moment"
         ),
-        Stranger::OtherGeneration(now) => format!(
+        Mismatch::OtherGeneration(now) => format!(
             "written in generation {} of the disk's sidecar, and {disk} is of generation {now}: it was served by others, or \
              restored, since. {keep}; otherwise restore disk, log and sidecar of one moment",
             log.generation
         ),
-        Stranger::GivenUp => format!(
+        Mismatch::GivenUp => format!(
             "and this cache has given that volume of {disk} up (`lode volume remove`). {keep}; if it lacks the group, \
              `lode recover {disk}` first"
         ),
-        Stranger::Changed(why) => format!(
+        Mismatch::Changed(why) => format!(
             "and {disk} is not as this cache left it: {why}. {keep}; otherwise restore disk, log and sidecar of one moment"
         ),
     };
@@ -196,7 +196,7 @@ mod tests {
         Some(Server { cache: Some(OWN), volume, changed: None })
     }
 
-    fn verdict(log: &RedoLog, sidecar: Option<&Sidecar>, server: Option<Server<'_>>) -> Result<(), Stranger> {
+    fn verdict(log: &RedoLog, sidecar: Option<&Sidecar>, server: Option<Server<'_>>) -> Result<(), Mismatch> {
         check(log, &DiskFacts { sidecar, server })
     }
 
@@ -205,21 +205,21 @@ mod tests {
         let own = sidecar(OWN, TAG, DiskState::Held);
         for foreign in [log(OWN, NEXT_TAG), log(OTHER, TAG)] {
             for who in [server(Some(TAG)), server(None), None] {
-                assert_eq!(verdict(&foreign, Some(&own), who), Err(Stranger::OtherVolume));
+                assert_eq!(verdict(&foreign, Some(&own), who), Err(Mismatch::OtherVolume));
             }
             for who in [server(Some(TAG)), server(None)] {
-                assert_eq!(verdict(&foreign, None, who), Err(Stranger::OtherVolume));
+                assert_eq!(verdict(&foreign, None, who), Err(Mismatch::OtherVolume));
             }
             // All that is left after the host has died.
             assert_eq!(verdict(&foreign, None, None), Ok(()));
         }
         let without_ssd = Some(Server { cache: None, volume: None, changed: None });
-        assert_eq!(verdict(&log(OWN, TAG), None, without_ssd), Err(Stranger::OtherVolume));
+        assert_eq!(verdict(&log(OWN, TAG), None, without_ssd), Err(Mismatch::OtherVolume));
         // A sidecar that names no volume, or none that can be, names no log.
         for volume in [None, Some("x".to_owned())] {
             let mut nobody = own.clone();
             nobody.volume = volume;
-            assert_eq!(verdict(&log(OWN, TAG), Some(&nobody), None), Err(Stranger::OtherVolume));
+            assert_eq!(verdict(&log(OWN, TAG), Some(&nobody), None), Err(Mismatch::OtherVolume));
         }
     }
 
@@ -249,21 +249,21 @@ mod tests {
         later.generation += 1;
         earlier.generation -= 1;
         for who in [server(Some(TAG)), server(Some(NEXT_TAG)), server(None), None] {
-            assert_eq!(verdict(&log(OWN, TAG), Some(&clean), who), Err(Stranger::Clean));
+            assert_eq!(verdict(&log(OWN, TAG), Some(&clean), who), Err(Mismatch::Clean));
             for moved in [&later, &earlier] {
-                let stranger = Stranger::OtherGeneration(moved.generation);
-                assert_eq!(verdict(&log(OWN, TAG), Some(moved), who), Err(stranger));
+                let mismatch = Mismatch::OtherGeneration(moved.generation);
+                assert_eq!(verdict(&log(OWN, TAG), Some(moved), who), Err(mismatch));
             }
         }
         // It was removed, and nobody could say so beside the disk any more.
         let held = sidecar(OWN, TAG, DiskState::Held);
         for volume in [None, Some(NEXT_TAG)] {
-            assert_eq!(verdict(&log(OWN, TAG), Some(&held), server(volume)), Err(Stranger::GivenUp));
+            assert_eq!(verdict(&log(OWN, TAG), Some(&held), server(volume)), Err(Mismatch::GivenUp));
         }
         let changed = server(Some(TAG)).map(|server| Server { changed: Some("written"), ..server });
         for sidecar in [None, Some(&held)] {
-            let stranger = Stranger::Changed("written".to_owned());
-            assert_eq!(verdict(&log(OWN, TAG), sidecar, changed), Err(stranger));
+            let mismatch = Mismatch::Changed("written".to_owned());
+            assert_eq!(verdict(&log(OWN, TAG), sidecar, changed), Err(mismatch));
         }
     }
 
@@ -280,8 +280,8 @@ mod tests {
             }
         }
         let foreign = RedoLog { label: log(OTHER, NEXT_TAG).label, ..ranges.clone() };
-        assert_eq!(verdict(&foreign, Some(&held), server(None)), Err(Stranger::OtherVolume));
-        assert_eq!(verdict(&empty, Some(&held), None), Err(Stranger::OtherVolume));
+        assert_eq!(verdict(&foreign, Some(&held), server(None)), Err(Mismatch::OtherVolume));
+        assert_eq!(verdict(&empty, Some(&held), None), Err(Mismatch::OtherVolume));
         for sidecar in [None, Some(&clean)] {
             assert_eq!(verdict(&ranges, sidecar, None), Ok(()));
         }

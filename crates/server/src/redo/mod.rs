@@ -17,7 +17,7 @@ use lode_store::{
 };
 use tracing::info;
 
-use belongs::{DiskFacts, Server, Stranger};
+use belongs::{DiskFacts, Mismatch, Server};
 pub use recover::{RecoveredDisk, recover_disk};
 pub(crate) use removal::find_left;
 
@@ -137,7 +137,7 @@ impl Disk<'_> {
 /// What is said of a log that is not for a disk.
 fn refusal(
     log: (&RedoLog, &Path),
-    why: &Stranger,
+    why: &Mismatch,
     facts: &DiskFacts<'_>,
     disk: &Path,
     volume_name: Option<String>,

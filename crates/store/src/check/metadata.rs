@@ -7,14 +7,13 @@ use lode_format::{
     DeviceLayout, Directory, JournalPage, PAGE_BYTES, Superblock, TableView, Volume, is_sealed,
 };
 
+use super::READ_BYTES;
 use super::copies::{CopiesCheck, Looking, What};
 use crate::device::SyncDevice;
 use crate::error::StoreError;
 use crate::journal::page_offset;
 use crate::view::StoreView;
 
-/// Bytes that are read at once.
-const READ_BYTES: usize = 4 << 20;
 /// Pages of both copies of a table page, or of both sides of a journal page.
 const SIDES: usize = 2;
 
