@@ -1,5 +1,7 @@
 //! What an operator sees of an engine: alarms and gauges.
 
+use lode_policy::host::WriteUse;
+
 use crate::command::DeviceId;
 use crate::flight::Damage;
 use crate::io::{Owner, Segment};
@@ -107,12 +109,8 @@ pub struct Gauges {
 /// What was written to the SSD since the engine began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SsdWriteUse {
-    /// The scheme holds to budgets.
-    pub holds: bool,
-    /// Blocks that the scheme found worth a write without a budget, since it began; it may begin anew.
-    pub wanted_blocks: u64,
-    /// Blocks that were decided to be written.
-    pub written_blocks: u64,
+    /// What was decided.
+    pub decided: WriteUse,
     /// Bytes that the SSD took, journal and tables included.
     pub device_bytes: u64,
 }

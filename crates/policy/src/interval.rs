@@ -1,5 +1,8 @@
 //! Requests or time that pass, and what is due every so often. It must not know what is due.
 
+/// Nanoseconds in a day, by which budgets are counted.
+pub(crate) const NS_PER_DAY: f64 = 86_400e9;
+
 /// So far back lie times that show that an earlier one was astray, where nothing else says how far.
 pub(crate) const MOST_BACK_NS: u64 = 10_000_000_000;
 

@@ -5,6 +5,7 @@
 //! a drain brings there nothing is dirty in the end and nothing becomes so. To the scheme it is as if the SSD had failed to take
 //! each write: the block's copies go, and the scheme is told that they are missing. What it counts is what it decided.
 
+use lode_policy::host::WriteUse;
 use lode_policy::{LevelDemand, Points, Quota, Tenant, WriteBudget};
 
 use super::Engine;
@@ -56,9 +57,7 @@ impl Engine {
         let written_blocks = self.counters().ssd_writes.total();
         let wanted = self.front.wanted_blocks();
         SsdWriteUse {
-            holds: wanted.is_some(),
-            wanted_blocks: wanted.unwrap_or(0),
-            written_blocks,
+            decided: WriteUse { holds: wanted.is_some(), wanted_blocks: wanted.unwrap_or(0), written_blocks },
             device_bytes: gauges.ssd_data_bytes + gauges.ssd_metadata_bytes,
         }
     }

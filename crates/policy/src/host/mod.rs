@@ -11,6 +11,7 @@
 //! last interval, and gives them more only where that pays for the blocks that move.
 
 mod budget;
+mod governor;
 mod lasting;
 mod level;
 mod step;
@@ -21,6 +22,7 @@ use lode_reuse::sizing::Objective;
 use lode_types::Level;
 
 pub use self::budget::{BudgetDivision, Writer, divide_writes};
+pub use self::governor::{LOOK_NS, WriteGovernor, WriteUse, rate_in};
 use self::lasting::Lasting;
 pub(crate) use self::tenants::HostDivision;
 

@@ -7,10 +7,8 @@
 
 use std::collections::VecDeque;
 
-use crate::interval::{MOST_BACK_NS, Since};
+use crate::interval::{MOST_BACK_NS, NS_PER_DAY, Since};
 use crate::settings::WriteBudget;
-
-const NS_PER_DAY: f64 = 86_400e9;
 
 /// What may be written beside what is allowed: a whole block, of which parts are allowed one after the other, and one more, without which
 /// requests that come as blocks are allowed would find none now and then.
