@@ -1,7 +1,7 @@
 //! Amounts in words: sizes, which are those of the whole project, and counts.
 
 pub use lode_plan::show_life;
-pub use lode_types::{parse_size, show_size};
+pub use lode_types::{parse_daily_bytes, parse_size, show_size};
 
 /// A size in the largest unit in which it is a whole number.
 pub fn exact_size(bytes: u64) -> String {

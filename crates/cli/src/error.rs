@@ -110,7 +110,9 @@ impl From<ReplayError> for CliError {
             ReplayError::Trace(error) => error.into(),
             ReplayError::Setting(_)
             | ReplayError::LevelTooSmall { .. }
-            | ReplayError::LevelTooLarge { .. } => CliError::Usage(error.to_string()),
+            | ReplayError::LevelTooLarge { .. }
+            | ReplayError::HoldsToNoBudget { .. }
+            | ReplayError::BudgetNeedsTimes => CliError::Usage(error.to_string()),
             ReplayError::TooManyVolumes { .. } | ReplayError::FutureTooLarge { .. } => {
                 CliError::Failure(error.to_string())
             }

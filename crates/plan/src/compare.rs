@@ -266,6 +266,7 @@ fn grid(options: &CompareOptions) -> Result<Vec<Job>, PlanError> {
                 block_size: options.block_size,
                 host: options.host.clone(),
                 shares,
+                daily_ssd_bytes: None,
             };
             jobs.push(Job { scheme, size, levels, needs_future: info.needs_future(), options });
         }

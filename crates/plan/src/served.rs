@@ -109,8 +109,14 @@ impl Answer {
         let ServeOptions { block_size, host, .. } = *options;
         let distinct_blocks: Vec<u64> = load.vms.iter().map(VmLoad::most_distinct_blocks).collect();
         let job = |what, settings, physical, shares| {
-            let options =
-                Options { settings, physical, block_size, host: host.clone(), shares: Some(shares) };
+            let options = Options {
+                settings,
+                physical,
+                block_size,
+                host: host.clone(),
+                shares: Some(shares),
+                daily_ssd_bytes: None,
+            };
             let needed_bytes = most_memory_bytes(&options, &distinct_blocks);
             Job { what, options, needed_bytes }
         };

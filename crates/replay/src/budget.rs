@@ -17,16 +17,23 @@ pub(crate) struct Written {
     pub span_ns: Option<u64>,
 }
 
-/// Says that a budget was not met, and what the least possible is.
-pub(crate) fn budget_warning(settings: &Settings, block: BlockSize, run: &Written) -> Option<String> {
+/// Says that a budget was not met, and what the least possible is: one of the scheme's settings, or that of all VMs together.
+pub(crate) fn budget_warning(
+    settings: &Settings,
+    block: BlockSize,
+    daily_blocks: Option<f64>,
+    run: &Written,
+) -> Option<String> {
     let settings = settings.clone().for_blocks(block);
-    let mut budgets = settings.budgets();
-    budgets.find_map(|(key, budget)| {
+    // Each VM has its own budget, and all of them that of the host.
+    let own = settings.budgets().map(|(key, budget)| (key, budget, run.vms as f64));
+    let host = daily_blocks.map(|blocks| ("--ssd-writes", WriteBudget::PerDay(blocks), 1.0));
+    let mut budgets = own.chain(host);
+    budgets.find_map(|(key, budget, times)| {
         let allowed = match budget {
             WriteBudget::Any => return None,
             WriteBudget::PerAccess(blocks) => blocks * run.accesses as f64,
-            // Each VM has its own.
-            WriteBudget::PerDay(blocks) => blocks * run.vms as f64 * run.span_ns? as f64 / NS_PER_DAY,
+            WriteBudget::PerDay(blocks) => blocks * times * run.span_ns? as f64 / NS_PER_DAY,
         };
         (run.ssd_blocks as f64 > allowed * MOST_OVER).then(|| {
             format!(

@@ -1,32 +1,14 @@
 //! How much the backing disks work in the busiest interval of a run. It must not know what they work for.
 
-use lode_policy::Since;
-
-/// How long an interval is, in nanoseconds: long enough for a queue that disks can still work off, and no longer.
-pub const BUSY_INTERVAL_NS: u64 = 60_000_000_000;
-
-/// Intervals that each begin with a request, at its time or where the one before it ended a while ago, and last
-/// [`BUSY_INTERVAL_NS`]. A request whose time is far ahead of all others ends one early, and the next begins where the times go on.
+/// The most work in one of [`Minutes`](crate::minutes::Minutes).
 #[derive(Debug, Default)]
 pub(crate) struct BusiestInterval {
-    start: Since,
     /// Work before the interval under way.
     before_ns: u64,
     most_ns: u64,
 }
 
 impl BusiestInterval {
-    /// A request comes at `now_ns`. Whether it begins another interval.
-    #[inline]
-    pub(crate) fn begins_with(&mut self, now_ns: u64) -> bool {
-        self.start.put_right(now_ns, BUSY_INTERVAL_NS);
-        let begins = self.start.passed_ns(now_ns) >= BUSY_INTERVAL_NS;
-        if begins {
-            self.start.begin(now_ns);
-        }
-        begins
-    }
-
     /// The interval before is over; disks have worked for so long since the run began.
     pub(crate) fn end(&mut self, work_ns: u64) {
         self.most_ns = self.most_ns(work_ns);
@@ -42,14 +24,15 @@ impl BusiestInterval {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::minutes::Minutes;
 
     const S: u64 = 1_000_000_000;
 
     /// The most work of one interval, of requests that each have their second and what they make disks work for.
     fn most(requests: &[(u64, u64)]) -> u64 {
-        let (mut busiest, mut work) = (BusiestInterval::default(), 0);
+        let (mut minutes, mut busiest, mut work) = (Minutes::default(), BusiestInterval::default(), 0);
         for &(s, works) in requests {
-            if busiest.begins_with(s.saturating_mul(S)) {
+            if minutes.begins_with(s.saturating_mul(S)).is_some() {
                 busiest.end(work);
             }
             work += works;

@@ -8,7 +8,7 @@ use lode_policy::{Mirrors, Quota};
 use lode_types::BlockSize;
 use serde::Serialize;
 
-use crate::busiest::BUSY_INTERVAL_NS;
+use crate::minutes::BUSY_INTERVAL_NS;
 use crate::tally::Tally;
 
 /// What one VM asked of the devices, which it shares with the others.

@@ -10,12 +10,17 @@ use lode_types::{Access, BlockRange, BlockSize, Direction, RequestOp, TraceReque
 
 use crate::busiest::BusiestInterval;
 use crate::error::ReplayError;
+use crate::host_budget::HostBudget;
 use crate::intervals::Intervals;
+use crate::minutes::{BUSY_INTERVAL_NS, Minutes};
 use crate::tally::Tally;
 
 /// Blocks that are decided together. Enough that memory has answered one step of prefetching when the next one
 /// comes, few enough that what it brought is still in the nearest processor cache.
 const BATCH: usize = 64;
+
+// A host's budget of SSD writes is looked at as often as in a daemon.
+const _: () = assert!(BUSY_INTERVAL_NS == lode_policy::host::LOOK_NS);
 
 /// Drives one scheme per VM and the sizer that divides the levels between them.
 ///
@@ -32,7 +37,10 @@ pub struct Driver<T> {
     /// Each with what its requests led to.
     vms: Vec<(T, Tally)>,
     intervals: Intervals,
+    minutes: Minutes,
     busiest: BusiestInterval,
+    /// What all VMs together may write to the SSD.
+    budget: Option<HostBudget>,
     /// The batch that is being filled.
     waiting: Batch,
     /// The batch before it, of which the schemes' indexes are prefetched.
@@ -107,6 +115,15 @@ pub struct VmOutcome {
     pub decisions: Option<Decisions>,
 }
 
+/// The first block that begins another interval, and how long the one before it was.
+#[inline]
+fn first_of_interval(minutes: &mut Minutes, run: &[PrefetchedAccess]) -> Option<(usize, u64)> {
+    run.iter()
+        .enumerate()
+        .filter(|(_, next)| next.last)
+        .find_map(|(at, next)| Some((at, minutes.begins_with(next.now_ns)?)))
+}
+
 /// What the objective `latency` counts, of a model of devices: on the disk every block is a random one.
 pub fn access_times(times: &ServiceTimes) -> AccessTimes {
     AccessTimes::of_us(times.one_block_us())
@@ -133,7 +150,9 @@ impl<T: Lookahead> Driver<T> {
             known_vms,
             vms: Vec::new(),
             intervals: Intervals::default(),
+            minutes: Minutes::default(),
             busiest: BusiestInterval::default(),
+            budget: None,
             waiting: Batch::default(),
             prefetched: Batch::default(),
         };
@@ -141,9 +160,20 @@ impl<T: Lookahead> Driver<T> {
         driver
     }
 
+    /// The same, whose VMs together write no more than so many blocks a day to the SSD, as far as their schemes hold to budgets.
+    pub fn with_daily_budget(mut self, blocks: f64) -> Driver<T> {
+        let mut budget = HostBudget::new(blocks);
+        budget.admit(self.vms.iter_mut().map(|(scheme, tally)| (scheme, tally.counters())));
+        self.budget = Some(budget);
+        self
+    }
+
     fn add_vms(&mut self, count: usize, share: Quota) {
         while self.vms.len() < count {
             self.vms.push(((self.build)(share), Tally::new(self.times)));
+        }
+        if let Some(budget) = &mut self.budget {
+            budget.admit(self.vms.iter_mut().map(|(scheme, tally)| (scheme, tally.counters())));
         }
     }
 
@@ -252,13 +282,21 @@ impl<T: Lookahead> Driver<T> {
     /// is asked about once: a request of many blocks must not pass for many that say the same time.
     fn decide(&mut self, way: Way, run: &[PrefetchedAccess]) {
         let mut left = run;
-        while let Some(at) = left.iter().position(|next| next.last && self.busiest.begins_with(next.now_ns)) {
+        while let Some((at, passed_ns)) = first_of_interval(&mut self.minutes, left) {
             let (before, later) = left.split_at(at);
             self.decide_within(way, before);
-            self.busiest.end(self.backing_work_ns());
+            self.end_interval(passed_ns);
             left = later;
         }
         self.decide_within(way, left);
+    }
+
+    /// An interval is over that lasted so long.
+    fn end_interval(&mut self, passed_ns: u64) {
+        self.busiest.end(self.backing_work_ns());
+        if let Some(budget) = &mut self.budget {
+            budget.look(passed_ns, self.vms.iter_mut().map(|(scheme, tally)| (scheme, tally.counters())));
+        }
     }
 
     /// Decides blocks that go the same way within an interval.

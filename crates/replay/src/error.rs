@@ -1,6 +1,6 @@
 //! The crate's one error type. It must not know how errors are shown.
 
-use lode_policy::SettingError;
+use lode_policy::{SettingError, all_schemes};
 use lode_trace::TraceError;
 use lode_types::Level;
 
@@ -50,6 +50,20 @@ pub enum ReplayError {
         /// Memory that there was.
         most_bytes: u64,
     },
+    /// VMs cannot be held to a budget that they have together.
+    #[error(
+        "Scheme '{scheme}' holds to no budget of SSD writes; use one that does ({}), or no --ssd-writes", holding().join(", ")
+    )]
+    HoldsToNoBudget {
+        /// The scheme.
+        scheme: &'static str,
+    },
+    /// A budget for each day, of traces that do not tell when requests came.
+    #[error(
+        "--ssd-writes needs to know what is written in a day, and the traces have no times; set write_budget to blocks for \
+         each hundred block accesses, such as --set write_budget=10"
+    )]
+    BudgetNeedsTimes,
     /// A VM with more volumes than its block numbers can tell apart.
     #[error("Volume {volume} of VM {vm} is beyond what one VM can tell apart; make each volume a VM")]
     TooManyVolumes {
@@ -58,4 +72,9 @@ pub enum ReplayError {
         /// Index of the volume in it.
         volume: u32,
     },
+}
+
+/// Names of the schemes that hold to budgets.
+fn holding() -> Vec<&'static str> {
+    all_schemes().iter().filter(|info| info.holds_to_budgets()).map(|info| info.name).collect()
 }

@@ -12,15 +12,16 @@ mod devices;
 mod driver;
 mod error;
 mod future;
+mod host_budget;
 mod inputs;
 mod intervals;
 mod memory;
+mod minutes;
 mod recording;
 mod report;
 mod run;
 mod tally;
 
-pub use busiest::BUSY_INTERVAL_NS;
 pub use devices::{DevicesReport, MirrorReport, VmDevices, short_trace_warning};
 pub use driver::{Driver, VmOutcome, access_times};
 pub use error::ReplayError;
@@ -29,6 +30,7 @@ pub use inputs::{BadRecords, InputReport, RecordPlace};
 pub use intervals::MAX_INTERVAL_SHARES;
 pub use lode_hardware::{Host, ServiceTimes};
 pub use memory::{count_distinct_blocks, most_memory_bytes};
+pub use minutes::BUSY_INTERVAL_NS;
 pub use recording::{Playback, Recording};
 pub use report::{Counts, DecisionsReport, LevelBlocks, ModelReport, Report, VmReport};
 pub use run::{

@@ -22,6 +22,8 @@ pub struct Report {
     pub block_bytes: u64,
     /// Blocks of the levels that the VMs divide.
     pub physical: LevelBlocks,
+    /// Bytes that all VMs together might write to the SSD in a day; none: any number.
+    pub ssd_write_budget_bytes_per_day: Option<u64>,
     /// The device model.
     pub model: ModelReport,
     /// What the run cost on the devices.

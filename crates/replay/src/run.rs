@@ -33,6 +33,26 @@ pub struct Options {
     /// What each VM has of the levels, by number and for good; a VM beyond the list has nothing. The scheme's
     /// sizing must be off then. `None`: the scheme's own way.
     pub shares: Option<Vec<Quota>>,
+    /// Bytes that all VMs together may write to the SSD in a day of the traces. `None`: any number.
+    pub daily_ssd_bytes: Option<u64>,
+}
+
+impl Options {
+    /// Blocks that all VMs together may write to the SSD in a day.
+    fn daily_ssd_blocks(&self) -> Option<f64> {
+        self.daily_ssd_bytes.map(|bytes| bytes as f64 / self.block_size.bytes() as f64)
+    }
+
+    /// Refuses a budget of all VMs that the scheme cannot hold to.
+    fn check_daily_budget(&self, info: &SchemeInfo, has_times: bool) -> Result<(), ReplayError> {
+        if self.daily_ssd_bytes.is_none() {
+            return Ok(());
+        }
+        if !info.holds_to_budgets() {
+            return Err(ReplayError::HoldsToNoBudget { scheme: info.name });
+        }
+        if has_times { Ok(()) } else { Err(ReplayError::BudgetNeedsTimes) }
+    }
 }
 
 /// Where requests come from, by time.
@@ -176,6 +196,7 @@ pub fn replay_with_future<S: RequestStream>(
     let mut batch = Vec::new();
     let first = source.next_batch(&mut batch);
     let info = SchemeInfo::find(options.settings.scheme())?;
+    options.check_daily_budget(info, source.has_times())?;
     info.check_origins(&options.settings, source.origins(), RequestSource::Trace)?;
     if !source.has_times() {
         info.check_without_times(&options.settings)?;
@@ -213,7 +234,10 @@ impl ReplayRun {
         let times = options.host.service_times(options.block_size);
         let (physical, block_size) = (options.physical, options.block_size);
         let build = builder(options, future.cloned());
-        let driver = Driver::new(&options.settings, physical, block_size, times, known_vms, build);
+        let mut driver = Driver::new(&options.settings, physical, block_size, times, known_vms, build);
+        if let Some(blocks) = options.daily_ssd_blocks() {
+            driver = driver.with_daily_budget(blocks);
+        }
         Ok(ReplayRun { driver, span: QuickSpan::default(), input_spans: Vec::new(), vm_inputs: Vec::new() })
     }
 
@@ -305,13 +329,14 @@ fn report(run: &ReplayRun, source: &dyn RequestStream, options: &Options) -> Rep
         vms: vms.len() as u64,
         span_ns,
     };
-    let budget = budget_warning(&options.settings, *block_size, &written);
+    let budget = budget_warning(&options.settings, *block_size, options.daily_ssd_blocks(), &written);
     let short = short.filter(|_| devices.ssd_life_years.or(devices.read_ssd_life_years).is_some());
     Report {
         scheme: options.settings.scheme().to_owned(),
         settings: setting_values(&options.settings),
         block_bytes: block_size.bytes(),
         physical: options.physical.into(),
+        ssd_write_budget_bytes_per_day: options.daily_ssd_bytes,
         model: ModelReport::new(host, &host.service_times(*block_size)),
         devices,
         total,

@@ -13,7 +13,7 @@ const SHUT_OFF: f64 = 0.01;
 
 /// A replay with a budget.
 struct Budgeted {
-    /// The setting, and how much it allows for each day or so many accesses.
+    /// The setting or option, and how much it allows for each day or so many accesses.
     allows: String,
     allowed_blocks: f64,
     written_blocks: u64,
@@ -21,37 +21,49 @@ struct Budgeted {
     block_bytes: u64,
 }
 
-/// A line; nothing without a budget, and where one is far from used. The settings have been told the size of blocks.
+/// Lines; nothing without a budget, and where one is far from used. The settings have been told the size of blocks.
 pub fn budget_text(report: &Report, settings: &Settings) -> String {
-    budgeted(report, settings).and_then(|run| run.text()).unwrap_or_default()
+    of_vms(report, settings).into_iter().chain(of_host(report)).filter_map(|run| run.text()).collect()
 }
 
-fn budgeted(report: &Report, settings: &Settings) -> Option<Budgeted> {
+/// The budget that each VM's scheme has by a setting.
+fn of_vms(report: &Report, settings: &Settings) -> Option<Budgeted> {
     let (key, budget) = settings.budgets().find(|(_, budget)| *budget != WriteBudget::Any)?;
-    let counters = &report.total.counters;
     let vms = report.vms.len() as f64;
     let each = if report.vms.len() > 1 { " for each VM" } else { "" };
     let (allows, allowed_blocks) = match budget {
         WriteBudget::Any => return None,
         WriteBudget::PerAccess(blocks) => (
             format!("{key} allows {:.4} blocks for each hundred accesses", 100.0 * blocks),
-            blocks * counters.block_accesses as f64,
+            blocks * report.total.counters.block_accesses as f64,
         ),
         WriteBudget::PerDay(blocks) => (
             format!("{key} allows {} a day{each}", show_size((blocks * report.block_bytes as f64) as u64)),
             blocks * vms * report.devices.span_s? / S_PER_DAY,
         ),
     };
-    Some(Budgeted {
-        allows,
-        allowed_blocks,
-        written_blocks: counters.ssd_writes.total,
-        ssd_blocks: report.physical.ssd_blocks,
-        block_bytes: report.block_bytes,
-    })
+    Some(Budgeted::of(report, allows, allowed_blocks))
+}
+
+/// The budget that all VMs have together.
+fn of_host(report: &Report) -> Option<Budgeted> {
+    let bytes = report.ssd_write_budget_bytes_per_day?;
+    let allows = format!("--ssd-writes allows {} a day", show_size(bytes));
+    let blocks = bytes as f64 / report.block_bytes as f64;
+    Some(Budgeted::of(report, allows, blocks * report.devices.span_s? / S_PER_DAY))
 }
 
 impl Budgeted {
+    fn of(report: &Report, allows: String, allowed_blocks: f64) -> Budgeted {
+        Budgeted {
+            allows,
+            allowed_blocks,
+            written_blocks: report.total.counters.ssd_writes.total,
+            ssd_blocks: report.physical.ssd_blocks,
+            block_bytes: report.block_bytes,
+        }
+    }
+
     fn text(&self) -> Option<String> {
         let Budgeted { allows, allowed_blocks, written_blocks, ssd_blocks, block_bytes } = self;
         let meaning = if *allowed_blocks < SHUT_OFF * f64::from(*ssd_blocks) {

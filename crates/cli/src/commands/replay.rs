@@ -14,7 +14,7 @@ use lode_types::{BlockSize, Level};
 
 use super::budget::budget_text;
 use super::planning::{Align, DriveArgs, MAX_TABLE_VMS, VmBy, merge_options, parse_block};
-use crate::amounts::{parse_size, show_count, show_life, show_size};
+use crate::amounts::{parse_daily_bytes, parse_size, show_count, show_life, show_size};
 use crate::arguments::{ReadArgs, inputs_text, warn_of};
 use crate::devices::{find_host, profile_file};
 use crate::error::CliError;
@@ -68,6 +68,10 @@ pub struct ReplayCommand {
     /// The devices: a name that `lode devices` lists, or a profile file whose name ends in .toml.
     #[arg(long, value_name = "NAME|FILE.toml", default_value = "default")]
     devices: String,
+
+    /// What all VMs together may write to the SSD in a day, such as 500GiB/day, as `ssd_writes` of a host.
+    #[arg(long, value_name = "SIZE/day", value_parser = parse_daily_bytes)]
+    ssd_writes: Option<u64>,
 
     #[command(flatten)]
     drive: DriveArgs,
@@ -136,7 +140,8 @@ impl ReplayCommand {
         }
         info.check_levels(physical)?;
         info.check_needs(physical)?;
-        Ok(Options { settings, physical, block_size: self.block, host: self.host()?, shares: None })
+        let (block_size, host) = (self.block, self.host()?);
+        Ok(Options { settings, physical, block_size, host, shares: None, daily_ssd_bytes: self.ssd_writes })
     }
 
     fn host(&self) -> Result<Host, CliError> {

@@ -156,6 +156,9 @@ fn what_is_asked_of_times_that_are_not_there_is_refused() {
     assert!(message.contains("a.lis has no times; leave --from and --until out"), "{message}");
     let profile = good(&["trace", "fit", &trace, "-o", "-"]);
     assert!(profile.contains("The trace has no times: one request a microsecond"), "{profile}");
+    let sizes = ["--dram", "1MiB", "--ssd", "1MiB"];
+    let message = bad(&[&["replay", &trace, "--ssd-writes", "1GiB/day"][..], &sizes].concat(), 2);
+    assert!(message.contains("no times") && message.contains("--set write_budget=10"), "{message}");
     // What is made of it says so, too.
     for tool in [&["head", "--requests", "100"][..], &["filter"], &["sort"]] {
         good(&[&["trace"], tool, &[trace.as_str(), "--output", &out]].concat());

@@ -88,7 +88,8 @@ pub(super) fn replayed(
     physical: Quota,
 ) -> Result<Report, PapersError> {
     let host = Host::find("default")?;
-    let options = Options { settings, physical, block_size: BLOCK, host, shares: None };
+    let options =
+        Options { settings, physical, block_size: BLOCK, host, shares: None, daily_ssd_bytes: None };
     Ok(replay(recording.play(), &options, Some(1), &mut |_, _| {})?)
 }
 

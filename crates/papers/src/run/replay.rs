@@ -36,6 +36,7 @@ pub(crate) fn run_replay(
         block_size: BLOCK,
         host: Host::find(host)?,
         shares: None,
+        daily_ssd_bytes: None,
     };
     let vms = prepared.recording.vm_names().len();
     Ok(replay(prepared.recording.play(), &options, Some(vms), &mut |_, _| {})?)

@@ -116,7 +116,7 @@ fn by_hand(name: &str, scheme: &str, pairs: &[(&str, &str)], dram: u64, ssd: u64
     let part = |of: u64| (touched * of / 10_000) as u32;
     let physical = Quota::default().with(Level::Dram, part(dram)).with(Level::Ssd, part(ssd));
     let host = Host::find("sata-raid5").expect("devices");
-    let options = Options { settings, physical, block_size, host, shares: None };
+    let options = Options { settings, physical, block_size, host, shares: None, daily_ssd_bytes: None };
     let total = replay(recording.play(), &options, Some(1), &mut |_, _| {}).expect("a replay").total;
     (total.mean_latency_us.expect("requests take time"), total.counters.ssd_writes.total as f64)
 }

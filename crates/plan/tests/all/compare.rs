@@ -61,6 +61,7 @@ fn every_cell_is_the_replay_of_its_scheme_and_size() {
                 block_size: BlockSize::KIB_4,
                 host: Host::find("default").expect("a host"),
                 shares: None,
+                daily_ssd_bytes: None,
             };
             let report = replay(merge(&requests), &alone, Some(2), &mut |_, _| {}).expect("a report");
             assert_eq!(cell.report.total, report.total);

@@ -147,6 +147,7 @@ fn run(traces: &Traces, host: &Host, tries: &[Try]) -> Vec<Report> {
             block_size: BlockSize::KIB_4,
             host: host.clone(),
             shares: Some(one.shares.clone()),
+            daily_ssd_bytes: None,
         };
         replay(traces.merge(), &options, Some(3), &mut |_, _| {}).map_err(PlanError::from)
     })

@@ -71,6 +71,7 @@ fn needed_bytes(requests: &[Request], scheme: &str) -> u64 {
         block_size: BlockSize::KIB_4,
         host: of_comparison.host,
         shares: None,
+        daily_ssd_bytes: None,
     };
     let blocks = count_distinct_blocks(merge(requests), BlockSize::KIB_4, &mut |_, _| {}).expect("a count");
     most_memory_bytes(&replay, &blocks)

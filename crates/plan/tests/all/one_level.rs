@@ -61,6 +61,7 @@ fn the_money_is_spent_where_the_plan_spent_it() {
             block_size: BlockSize::KIB_4,
             host: host.clone(),
             shares: Some(shares),
+            daily_ssd_bytes: None,
         };
         let expected = replay(merge_paced(&traces), &alone, Some(2), &mut |_, _| {}).expect("a report");
         assert_eq!((&report.total, &report.devices), (&expected.total, &expected.devices));
@@ -95,6 +96,7 @@ fn one_level_is_divided_as_suits_it_best() {
                 block_size: BlockSize::KIB_4,
                 host: host.clone(),
                 shares: Some(vec![Quota::new(0, one), Quota::new(0, given - one)]),
+                daily_ssd_bytes: None,
             };
             let report = replay(merge_paced(&traces), &options, Some(2), &mut |_, _| {}).expect("a report");
             report.total.counters.read_hits.total()

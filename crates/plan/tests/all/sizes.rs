@@ -254,6 +254,7 @@ fn a_scheme_that_minimises_latency_divides_as_a_plan_does() {
                 block_size: BlockSize::KIB_4,
                 host: host.clone(),
                 shares: None,
+                daily_ssd_bytes: None,
             };
             let report = replay(merge(&requests), &replayed, Some(3), &mut |_, _| {}).expect("a report");
             let last = |vm: &VmReport| {

@@ -175,6 +175,7 @@ fn assert_consistent(planned: &Planned, report: &SizeReport) {
             block_size: BlockSize::KIB_4,
             host: planned.host.clone(),
             shares: Some(quotas),
+            daily_ssd_bytes: None,
         };
         let vms = report.vms.len();
         let expected =

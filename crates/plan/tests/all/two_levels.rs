@@ -113,6 +113,7 @@ fn auto_is_recommended_where_it_is_better() {
         block_size: BlockSize::KIB_4,
         host: Host::find("default").expect("a host"),
         shares: Some(vec![share]),
+        daily_ssd_bytes: None,
     };
     let traces = [(1_000, hot_blocks_under_a_stream())];
     let expected = replay(merge_paced(&traces), &alone, Some(1), &mut |_, _| {}).expect("a report");
@@ -270,6 +271,7 @@ fn where_its_replay_does_not_fit_the_others_decide() {
             block_size: BlockSize::KIB_4,
             host: planned.host.clone(),
             shares: Some(shares),
+            daily_ssd_bytes: None,
         },
         &planned.load.vms.iter().map(lode_plan::VmLoad::most_distinct_blocks).collect::<Vec<_>>(),
     );

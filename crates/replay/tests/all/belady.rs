@@ -57,6 +57,7 @@ fn options_of(settings: Settings, physical: Quota) -> Options {
         block_size: BlockSize::KIB_4,
         host: Host::find("default").expect("a host"),
         shares: None,
+        daily_ssd_bytes: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod belady;
 mod effects;
+mod host_budget;
 mod naive;
 mod recorded;
 mod reports;

@@ -32,7 +32,14 @@ fn run(trace: &[u8], scheme: &str, setting: &str, physical: Quota) -> Report {
     let mut settings = SchemeInfo::find(scheme).expect("a scheme").settings();
     settings.set_pair(setting).expect("a setting");
     let host = Host::find("default").expect("a host");
-    let options = Options { settings, physical, block_size: BlockSize::KIB_4, host, shares: None };
+    let options = Options {
+        settings,
+        physical,
+        block_size: BlockSize::KIB_4,
+        host,
+        shares: None,
+        daily_ssd_bytes: None,
+    };
     let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
     replay(merge, &options, Some(1), &mut |_, _| {}).expect("a report")
 }

@@ -54,6 +54,7 @@ fn report_with(scheme: &str, host: &str, pairs: &[&str], iolog: &str) -> Report 
         block_size: BlockSize::KIB_4,
         host: Host::find(host).expect("a host"),
         shares: None,
+        daily_ssd_bytes: None,
     };
     let merge = Merge::new(vec![reader], MergeOptions::default()).expect("a merge");
     replay(merge, &options, None, &mut |_, _| {}).expect("a report")
@@ -82,6 +83,7 @@ fn the_keys_are_those_of_the_documentation() {
         "settings",
         "block_bytes",
         "physical",
+        "ssd_write_budget_bytes_per_day",
         "model",
         "devices",
         "total",
@@ -229,6 +231,7 @@ fn rates_of_traces_of_different_lengths_add_up() {
             block_size: BlockSize::KIB_4,
             host: Host::find("default").expect("a host"),
             shares: None,
+            daily_ssd_bytes: None,
         };
         let merge = Merge::new(readers, MergeOptions::default()).expect("a merge");
         replay(merge, &options, None, &mut |_, _| {}).expect("a report").devices

@@ -20,7 +20,7 @@ fn options(pairs: &[&str]) -> Options {
     let mut settings = SchemeInfo::find("etica").expect("a scheme").settings();
     pairs.iter().for_each(|pair| settings.set_pair(pair).expect("a setting"));
     let (block_size, host) = (BlockSize::KIB_4, Host::find("default").expect("a host"));
-    Options { settings, physical: Quota::new(8, 8), block_size, host, shares: None }
+    Options { settings, physical: Quota::new(8, 8), block_size, host, shares: None, daily_ssd_bytes: None }
 }
 
 fn run(text: String, options: &Options, known_vms: Option<usize>) -> Report {
