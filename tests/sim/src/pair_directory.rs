@@ -14,7 +14,7 @@ use lode_store::pair::{
 };
 use lode_types::{MediaError, Rng};
 
-use crate::disk::SimDisk;
+use crate::disk::{Access, SimDisk};
 use crate::machine::Faults;
 use crate::pair::{SimPair, To};
 use crate::pair_side::MOST_TICKS;
@@ -263,7 +263,7 @@ impl OnPair {
         let disk = pair.device_of_mut(first, to);
         match (&self.kind, flush) {
             (CommandKind::Write { offset_bytes, data }, _) => {
-                let failed = is_gone || fails(faults.ssd_metadata_errors, rng);
+                let failed = is_gone || disk.is_nth(Access::Write) || fails(faults.ssd_metadata_errors, rng);
                 if !is_gone {
                     write(disk, at(*offset_bytes), &data.concat(), failed.then_some(rng));
                 }
@@ -272,7 +272,7 @@ impl OnPair {
                 self.next_member(first, pair);
             }
             (_, Some((mark, ticket))) => {
-                let failed = is_gone || fails(faults.ssd_flush_errors, rng);
+                let failed = is_gone || disk.is_nth(Access::Flush) || fails(faults.ssd_flush_errors, rng);
                 if !is_gone {
                     if failed { disk.drop_covered(mark) } else { disk.settle(mark) }
                 }

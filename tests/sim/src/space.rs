@@ -9,7 +9,7 @@ use lode_format::VolumeTag;
 use lode_store::{Attached, DirectoryOutput, MembershipChange, SpaceDirectory};
 use lode_types::Rng;
 
-use crate::disk::SimDisk;
+use crate::disk::{Access, SimDisk};
 use crate::machine::Faults;
 use crate::model::SECTOR;
 use crate::pair_directory::{self, PairDirectory, Pairs};
@@ -248,12 +248,12 @@ impl HostSpace {
         let ok = match way.take() {
             None => return false,
             Some(UnderWay::Write { offset_bytes, bytes }) => {
-                let failed = fails(faults.ssd_metadata_errors);
+                let failed = ssd.is_nth(Access::Write) || fails(faults.ssd_metadata_errors);
                 write(ssd, offset_bytes, &bytes, failed.then_some(rng));
                 !failed
             }
             Some(UnderWay::Flush { mark, ticket }) => {
-                let failed = fails(faults.ssd_flush_errors);
+                let failed = ssd.is_nth(Access::Flush) || fails(faults.ssd_flush_errors);
                 if !faults.ssd_gone {
                     if failed { ssd.drop_covered(mark) } else { ssd.settle(mark) }
                 }

@@ -4,7 +4,7 @@
 use lode_engine::SharedDevice;
 use lode_format::VolumeTag;
 use lode_policy::{Quota, Tenant};
-use lode_store::{SpaceDirectory, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
+use lode_store::{Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
@@ -12,11 +12,10 @@ use crate::durable::{Known, Lost};
 use crate::guest::{Guest, MOST_WRITES_OF_A_START, RunBudget};
 use crate::machine::Machine;
 use crate::membership::Doing;
-use crate::pair::{Cache, begins_again, open};
-use crate::pair_directory::PairDirectory;
+use crate::pair::Cache;
 use crate::run::{Crash, Plan, RunCounts, repeat};
 use crate::space::HostSpace;
-use crate::world::{FoundPairs, World};
+use crate::world::{FoundPairs, Opened, World};
 
 /// Bound of the frames that no volume has at a start, and of the shares.
 const MOST_FREE_FRAMES: u64 = 150;
@@ -50,13 +49,6 @@ pub(crate) struct Volume {
     /// The name under which the directory knows it, and another one that it may have: one that it is getting, or had before.
     pub(crate) name: String,
     pub(crate) new_name: Option<String>,
-}
-
-/// A cache that was opened for all volumes: their tags, the epoch of the run, and the directory.
-struct Opened {
-    tags: Vec<VolumeTag>,
-    epoch: u64,
-    directory: SpaceDirectory,
 }
 
 /// Runs the plans of volumes that share the SSD, or the pairs of them, of the first one's machine, all at once. Seed, number of runs, crash,
@@ -321,10 +313,7 @@ impl Host<'_> {
     pub(crate) fn with<T>(&mut self, at: usize, act: impl FnOnce(&Plan, &mut Volume, &mut Rng) -> T) -> T {
         let volume = &mut self.volumes[at];
         let mut swap = |volume: &mut Volume| {
-            std::mem::swap(&mut volume.world.ssd, &mut self.cache.first);
-            std::mem::swap(&mut volume.world.pair, &mut self.cache.pair);
-            std::mem::swap(&mut volume.world.other_pairs, &mut self.cache.others);
-            std::mem::swap(&mut volume.world.space, &mut self.space);
+            volume.world.swap_cache(&mut self.cache, &mut self.space);
             if let Some(backing) = &mut self.backing {
                 std::mem::swap(&mut volume.world.backing, backing);
             }
@@ -353,10 +342,10 @@ impl Host<'_> {
         for at in 0..self.volumes.len() {
             self.with(at, |_, volume, _| volume.world.apply_redo())?;
         }
-        let mut started = self.start_once(round);
-        if started.is_err() && begins_again(self.cache.pairs()) {
-            started = self.start_once(round);
-        }
+        let mut cache = std::mem::take(&mut self.cache);
+        let started = cache.open_for_all(|device, view| self.attach_all(device, view, round));
+        let started = started.map(|(opened, found)| self.divide(&mut cache, opened, found));
+        self.cache = cache;
         started?;
         if let Some(backing) = &mut self.backing {
             backing.shared = SharedDevice::default();
@@ -365,51 +354,21 @@ impl Host<'_> {
         Ok(())
     }
 
-    fn start_once(&mut self, round: u32) -> Result<(), StoreError> {
-        let mut cache = std::mem::take(&mut self.cache);
-        let started = match cache.pair {
-            None => self.start_on_ssd(&mut cache, round),
-            Some(_) => self.start_on_pairs(&mut cache, round),
-        };
-        self.cache = cache;
-        started
-    }
-
-    fn start_on_ssd(&mut self, cache: &mut Cache, round: u32) -> Result<(), StoreError> {
-        let view = cache.first.view()?;
-        let opened = self.attach_all(&mut cache.first, view, round)?;
-        self.divide(opened, None);
-        cache.first.shared = SharedDevice::default();
-        Ok(())
-    }
-
-    fn start_on_pairs(&mut self, cache: &mut Cache, round: u32) -> Result<(), StoreError> {
-        let mut array = open(cache.pairs())?;
-        let found = FoundPairs::of(&array);
-        let view = StoreView::read(&mut array)?;
-        let opened = self.attach_all(&mut array, view, round)?;
-        found.begin_run(cache.pairs(), opened.epoch, &opened.directory.used_bytes());
-        for (&tag, volume) in opened.tags.iter().zip(&mut self.volumes) {
-            volume.world.join_pairs(cache.pairs(), found.stripes(), tag);
-        }
-        let hanging = self.plans[0].faults.hanging_member;
-        let on_pairs = PairDirectory::new(found.stripes().clone(), hanging, &mut cache.pairs().collect());
-        self.divide(opened, Some(on_pairs));
-        Ok(())
-    }
-
     fn moves_shares(&self) -> bool {
         self.plans.iter().any(|plan| plan.share_changes > 0)
     }
 
-    /// Where shares move the host divides what no volume has.
-    fn divide(&mut self, Opened { tags, directory, .. }: Opened, on_pairs: Option<PairDirectory>) {
+    /// The volumes join the pairs that the cache is on, if it is on any, and where shares move the host divides what no volume has.
+    fn divide(&mut self, cache: &mut Cache, opened: Opened, found: Option<FoundPairs>) {
+        let hanging = self.plans[0].faults.hanging_member;
+        let worlds = self.volumes.iter_mut().map(|volume| &mut volume.world);
+        let on_pairs = found.map(|found| found.join(cache, &opened.tags, worlds, hanging));
         if !self.moves_shares() {
             return;
         }
         let free_frames = self.rng.below(MOST_FREE_FRAMES) as u32;
-        let mut space = HostSpace::new(free_frames, directory, on_pairs);
-        for (tag, volume) in tags.into_iter().zip(&mut self.volumes) {
+        let mut space = HostSpace::new(free_frames, opened.directory, on_pairs);
+        for (tag, volume) in opened.tags.into_iter().zip(&mut self.volumes) {
             space.join(tag, volume.world.engine().gauges().frames);
             (volume.tag, volume.is_here) = (Some(tag), true);
         }
@@ -435,7 +394,7 @@ impl Host<'_> {
         for (volume, machine) in self.volumes.iter().zip(&machines) {
             volume.world.offer_records(&mut view, &machine.name);
         }
-        let mut store = Store::begin(device, view)?;
+        let store = Store::begin(device, view)?;
         // What was found is durable from here on: until then a power cut could have the other name come back.
         self.volumes.iter_mut().for_each(|volume| volume.new_name = None);
         for (spec, plan) in specs.iter_mut().zip(self.plans) {
@@ -452,18 +411,13 @@ impl Host<'_> {
             }
         }
         store.view().grant_spares(&mut specs);
-        let mut tags = vec![VolumeTag(0); specs.len()];
-        for at in store.view().attach_order(&specs) {
-            let (machine, places) = (machines[at].clone(), specs[at].places);
-            tags[at] = self.volumes[at].world.restart_on(machine, places, &mut store, device)?;
-        }
-        let epoch = store.superblock().epoch;
-        Ok(Opened { tags, epoch, directory: store.into_directory() })
+        let worlds = self.volumes.iter_mut().map(|volume| &mut volume.world);
+        Opened::attach(worlds, &machines, &specs, store, device)
     }
 
     /// Volumes go on with the extents that they have, and ask for more, or give some back, when they are served. Where one that is
     /// new finds too little room beside them, it begins with one extent, and where there is none, the others with their shares.
-    fn keep_extents(device: &mut dyn SyncDevice, view: &StoreView, specs: &mut Vec<VolumeSpec>) {
+    pub(crate) fn keep_extents(device: &mut dyn SyncDevice, view: &StoreView, specs: &mut Vec<VolumeSpec>) {
         let as_they_are = |new_places: Option<u64>| {
             let kept = |spec: &VolumeSpec| match view.places_of(&spec.name) {
                 0 => new_places.unwrap_or(spec.places),

@@ -7,17 +7,20 @@ mod operator;
 mod ordered;
 mod pairs;
 mod rot;
+mod sharing;
 mod space;
 mod start_hangs;
 mod starts;
 
 pub(crate) use pairs::FoundPairs;
+pub(crate) use sharing::Opened;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use lode_engine::command::{Command, CommandKind, Completion, DeviceId, MediaError};
 use lode_engine::{Answer, EndedFlush, Engine, Fence, FlushTicket, GuestRequest, Worth};
+use lode_format::VolumeTag;
 use lode_policy::Sizer;
 use lode_store::pair::{ArrayCommands, Stripes};
 use lode_store::{Distrust, Store, StoreError, SyncDevice};
@@ -82,6 +85,8 @@ pub struct World {
     /// Where the host divides its levels: the part that all volumes have in common, and this one's number there.
     pub(crate) space: Option<HostSpace>,
     pub(crate) number: usize,
+    /// What the directory knows the volume by, where it is led by hand.
+    pub(crate) tag: Option<VolumeTag>,
     memory: HostMemory,
     /// A device failed, and the next start is not to believe this of the SSD. Outlives everything.
     fenced: Option<Distrust>,
@@ -188,6 +193,7 @@ impl World {
             backing_start: 0,
             space: None,
             number: 0,
+            tag: None,
             memory: HostMemory::default(),
             engine: Engine::new(machine.config, &machine.settings, None),
             taking_over: None,

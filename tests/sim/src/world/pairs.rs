@@ -11,7 +11,8 @@ use lode_store::{Attached, Store, StoreError, StoreView};
 
 use super::World;
 use crate::disk::SimDisk;
-use crate::pair::{SimPair, To, begins_again, each_of, open};
+use crate::pair::{Cache, SimPair, To, begins_again, each_of, open};
+use crate::pair_directory::PairDirectory;
 use crate::pair_side::PairSide;
 use crate::space::HostSpace;
 
@@ -38,9 +39,18 @@ impl FoundPairs {
         }
     }
 
-    /// Where the cache is on them.
-    pub(crate) fn stripes(&self) -> &Arc<Stripes> {
-        &self.stripes
+    /// Volumes of these tags, which share the pairs, join them. Gives the directory's way there; `hanging` is the member that may hang.
+    pub(crate) fn join<'a>(
+        self,
+        cache: &mut Cache,
+        tags: &[VolumeTag],
+        volumes: impl Iterator<Item = &'a mut World>,
+        hanging: Option<usize>,
+    ) -> PairDirectory {
+        for (&tag, world) in tags.iter().zip(volumes) {
+            world.join_pairs(cache.pairs(), &self.stripes, tag);
+        }
+        PairDirectory::new(self.stripes, hanging, &mut cache.pairs().collect())
     }
 }
 
@@ -414,7 +424,7 @@ impl World {
         let attached = store.attach(&mut array, &spec)?;
         let used = store.into_directory().used_bytes();
         found.begin_run(self.each_pair(), epoch, &used);
-        self.join_own_pairs(found.stripes(), attached.tag());
+        self.join_own_pairs(&found.stripes, attached.tag());
         Ok(attached)
     }
 }

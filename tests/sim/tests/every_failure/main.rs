@@ -3,19 +3,22 @@
 //! `docs/design.md`). Afterwards the host goes down, once as when the daemon is killed and once as when the power fails; the operation is
 //! then tried again if it has to be, and every block is what the guest wrote.
 //!
-//! The tables here are what is covered, beside shares that change (`changes.rs`) and volumes that are added, removed and renamed
-//! (`membership.rs`). Labels of a pair and what a resilver copies and flushes are writes, reads and flushes as all others.
+//! The tables here are what is covered. Shares that change (`changes.rs`) and the directory's own part in volumes that are added, removed and
+//! renamed (`membership.rs`) also have a power cut after every single write. Labels of a pair, what a resilver copies and flushes, and the
+//! directory are writes, reads and flushes as all others.
 //!
 //! A test here that takes longer than [`MOST_SECONDS`] fails.
 
 mod checks;
 mod runs;
+mod sharing;
 mod sites;
 mod trials;
 
 use lode_engine::GuestError;
 use lode_sim::scenario::{BLOCK, pattern, read};
 use lode_sim::{Access, Machine, OtherPair, SimDisk, World};
+use lode_store::StoreError;
 
 use checks::*;
 use runs::*;
@@ -44,6 +47,7 @@ enum Device {
 use Device::{Backing, OfOther, ReadSsd, Redo, Second, SecondOfOther, Ssd};
 
 const BOTH: &[Device] = &[Ssd, Second];
+const PAIR_AND_DISK: &[Device] = &[Ssd, Second, Backing];
 const OF_TWO_PAIRS: &[Device] = &[Ssd, Second, OfOther, SecondOfOther];
 const OF_TWO_PAIRS_AND_DISK: &[Device] = &[Ssd, Second, OfOther, SecondOfOther, Backing];
 
@@ -58,8 +62,48 @@ struct Site {
     lost: Option<u64>,
     /// The device that has something fail; none where the power does.
     failing: Option<Device>,
-    /// The guest got an error, or no answer.
+    /// A guest got an error, or no answer.
     guest_failed: bool,
+    /// Volumes that share the cache, which is in the hands of the first one.
+    others: Vec<World>,
+    other_machines: Vec<Machine>,
+    /// Writes to blocks that were never written before, of which every fourth had to be durable when it was answered, and was.
+    fresh: u64,
+}
+
+impl Site {
+    fn of(world: World, machine: Machine) -> Site {
+        let (others, other_machines) = (Vec::new(), Vec::new());
+        Site {
+            world,
+            machine,
+            lost: None,
+            failing: None,
+            guest_failed: false,
+            others,
+            other_machines,
+            fresh: 0,
+        }
+    }
+
+    /// The volumes are served again.
+    fn start(&mut self) -> Result<(), StoreError> {
+        if self.others.is_empty() {
+            return self.world.restart(self.machine.clone());
+        }
+        let machines: Vec<_> = std::iter::once(&self.machine).chain(&self.other_machines).cloned().collect();
+        self.world.restart_with(&mut self.others, &machines)
+    }
+
+    /// Does something on each volume.
+    fn each(&mut self, mut act: impl FnMut(&mut World)) {
+        act(&mut self.world);
+        self.others.iter_mut().for_each(|other| self.world.lend(other, &mut act));
+    }
+
+    fn go_down(&mut self, power_cut: bool) {
+        self.each(|world| world.go_down(power_cut));
+    }
 }
 
 /// What an operator does.
@@ -198,6 +242,44 @@ const ON_TWO_PAIRS: &[Operation] = &[
         .spares(BOTH),
 ];
 
+/// On a volume that shares its SSD with another one, with which it divides it while both are served.
+const SHARING_AN_SSD: &[Operation] = &[
+    operation("shares change", &[Ssd, Backing], sharing::large, sharing::shrinks, nothing_more),
+    operation("share grows", &[Ssd, Backing], sharing::small, sharing::grows, nothing_more),
+    operation("extents initialized", &[Ssd], sharing::unwritten, sharing::initializes, nothing_more),
+    operation("volume renamed", &[Ssd], sharing::small, sharing::renames, sharing::has_either_name),
+    operation(
+        "drain and removal",
+        &[Ssd, Backing],
+        sharing::small_blocks,
+        sharing::removes,
+        sharing::is_gone,
+    ),
+    operation("volume comes", &[Ssd, Backing], sharing::left, sharing::comes, nothing_more),
+];
+
+/// The same on a pair of SSDs.
+const SHARING_A_PAIR: &[Operation] = &[
+    operation("shares change", PAIR_AND_DISK, sharing::large_on_pair, sharing::shrinks, nothing_more)
+        .spares(BOTH),
+    operation("share grows", PAIR_AND_DISK, sharing::small_on_pair, sharing::grows, nothing_more)
+        .spares(BOTH),
+    operation("extents initialized", BOTH, sharing::unwritten_on_pair, sharing::initializes, nothing_more)
+        .spares(BOTH),
+    operation("volume renamed", BOTH, sharing::small_on_pair, sharing::renames, sharing::has_either_name)
+        .spares(BOTH),
+    operation(
+        "drain and removal",
+        PAIR_AND_DISK,
+        sharing::small_blocks_on_pair,
+        sharing::removes,
+        sharing::is_gone,
+    )
+    .spares(BOTH),
+    operation("volume comes", PAIR_AND_DISK, sharing::left_on_pair, sharing::comes, nothing_more)
+        .spares(BOTH),
+];
+
 fn disk(world: &mut World, device: Device) -> &mut SimDisk {
     match device {
         Ssd => &mut world.ssd,
@@ -225,8 +307,7 @@ fn check_guest(site: &mut Site, what: &str) {
     let block_bytes = site.machine.config.block.bytes();
     let lost = site.lost.map(|block| at(block) / block_bytes);
     for life in 0..2 {
-        let started = site.world.restart(site.machine.clone());
-        started.unwrap_or_else(|error| panic!("{what}, start {life}: {error}"));
+        site.start().unwrap_or_else(|error| panic!("{what}, start {life}: {error}"));
         for block in 0..BLOCKS {
             let found = read(&mut site.world, at(block), BLOCK);
             let is_lost = lost == Some(at(block) / block_bytes);
@@ -236,8 +317,9 @@ fn check_guest(site: &mut Site, what: &str) {
                 "{what}, start {life}: block {block}"
             );
         }
-        site.world.settle();
-        site.world.go_down(true);
+        sharing::check_more(site, &format!("{what}, start {life}"));
+        site.each(World::settle);
+        site.go_down(true);
     }
 }
 
@@ -259,4 +341,14 @@ fn g2_g7_g9_every_operation_on_a_pair_with_every_single_failure() {
 #[test]
 fn g2_g7_g9_every_operation_on_two_pairs_with_every_single_failure() {
     Trials::of_all(ON_TWO_PAIRS, 500);
+}
+
+#[test]
+fn g2_g4_g7_every_operation_beside_others_with_every_single_failure() {
+    Trials::of_all(SHARING_AN_SSD, 500);
+}
+
+#[test]
+fn g2_g4_g7_g9_every_operation_beside_others_on_a_pair_with_every_single_failure() {
+    Trials::of_all(SHARING_A_PAIR, 500);
 }

@@ -50,17 +50,17 @@ fn site_on_two_pairs(machine: Machine) -> Site {
         write(&mut world, first + other * machine.config.block.bytes(), BLOCK, 0).unwrap();
     }
     write_all(&mut world);
-    Site { world, machine, lost: None, failing: None, guest_failed: false }
+    Site::of(world, machine)
 }
 
 pub(super) fn site(machine: Machine) -> Site {
     let mut world = World::new(machine.clone(), 1).unwrap();
     write_all(&mut world);
-    Site { world, machine, lost: None, failing: None, guest_failed: false }
+    Site::of(world, machine)
 }
 
 pub(super) fn down(mut site: Site, power_cut: bool) -> Site {
-    site.world.go_down(power_cut);
+    site.go_down(power_cut);
     site
 }
 
@@ -69,7 +69,7 @@ pub(super) fn unused() -> Site {
     world.ssd = SimDisk::new(machine.ssd_bytes);
     world.ssd.put(0, &[0xa5; 64 << 10]);
     world.ssd.settle(world.ssd.flush_mark());
-    Site { world, machine, lost: None, failing: None, guest_failed: false }
+    Site::of(world, machine)
 }
 
 pub(super) fn unused_pair() -> Site {

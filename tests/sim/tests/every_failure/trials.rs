@@ -43,7 +43,7 @@ fn run_once<A: FnOnce(&mut World), H: FnOnce(&mut World) -> bool>(
         assert!(done && !site.guest_failed, "{what}: it succeeds ({done}), and the guest does not notice");
     }
     end_failures(&mut site.world);
-    site.world.go_down(power_cut);
+    site.go_down(power_cut);
     (operation.check)(&mut site, done);
     check_guest(&mut site, what);
     happened
