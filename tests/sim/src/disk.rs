@@ -72,6 +72,9 @@ pub struct SimDisk {
     pub at_once: Option<Rng>,
     /// So many accesses of a kind until one fails, once; `None`: none does any more.
     pub fail_nth: Option<(Access, u64)>,
+    /// So many writes of pages that describe the cache until one goes to other pages that hold something, which is known by chance; `None`:
+    /// none does any more.
+    pub misdirect_nth: Option<(u64, Rng)>,
     /// It says that flushes have ended, and does nothing.
     pub lies: bool,
     /// Flushes that were asked of it while a volume was served.
@@ -109,6 +112,7 @@ impl SimDisk {
             bad_pages: BTreeSet::new(),
             at_once: None,
             fail_nth: None,
+            misdirect_nth: None,
             lies: false,
             flushes: 0,
             shared: SharedDevice::default(),
@@ -200,6 +204,10 @@ impl SimDisk {
     /// As [`SimDisk::put`], of bytes in parts, which end between sectors.
     pub fn put_parts<'a>(&mut self, mut offset_bytes: u64, parts: impl Iterator<Item = &'a [u8]>) {
         self.writes += 1;
+        let mut parts = parts.peekable();
+        if self.misdirect_nth.is_some() && parts.peek().is_some_and(|part| is_metadata(part)) {
+            offset_bytes = self.perhaps_elsewhere(offset_bytes);
+        }
         for part in parts {
             self.assert_in_sectors(offset_bytes, part.len());
             if !self.bad_pages.is_empty() {
@@ -215,6 +223,29 @@ impl SimDisk {
                 offset_bytes += bytes.len() as u64;
             }
         }
+    }
+
+    /// Where a write of pages that describe the cache goes.
+    fn perhaps_elsewhere(&mut self, offset_bytes: u64) -> u64 {
+        match &mut self.misdirect_nth {
+            Some((0, _)) => {}
+            Some((left, _)) => {
+                *left -= 1;
+                return offset_bytes;
+            }
+            None => return offset_bytes,
+        }
+        let Some((_, mut rng)) = self.misdirect_nth.take() else { return offset_bytes };
+        const PAGE: u64 = lode_format::PAGE_BYTES as u64;
+        let holds_something = |at: &u64| {
+            let mut page = [0; PAGE as usize];
+            self.peek(*at, &mut page);
+            *at != offset_bytes && page.iter().any(|&byte| byte != 0)
+        };
+        // What is written at once is a directory at most.
+        let last = self.bytes.saturating_sub(lode_format::Directory::COPY_BYTES as u64);
+        let pages: Vec<u64> = (0..last).step_by(PAGE as usize).filter(holds_something).collect();
+        if pages.is_empty() { offset_bytes } else { pages[rng.below(pages.len() as u64) as usize] }
     }
 
     /// What a flush issued now covers.
@@ -402,6 +433,11 @@ impl Fate {
             _ => Fate::Sectors,
         }
     }
+}
+
+/// Whether a write that begins so is of pages that describe the cache.
+pub(crate) fn is_metadata(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"LODE")
 }
 
 /// The numbers of the pages in which these bytes lie.

@@ -28,7 +28,8 @@
 //! * **Rot**: of superblock, directory and table pages, which the cache SSD holds twice, one copy becomes unreadable between
 //!   two runs.
 //! * **Misdirected write**: a write of blocks to the cache SSD is told to have ended well and has gone to other blocks there; where it
-//!   should have gone the old content stays. (Of what describes the cache such a write is as one that a device lies about.)
+//!   should have gone the old content stays. Of what describes the cache such a write is as one that a device lies about, and what it goes over
+//!   is lost: random guests do not meet it, and tests of single ones ask that no other block's bytes come of it.
 //! * **Clock jumps**: the time of a request is hours later than that of the one before, or earlier, and the ticks of an hour come at once.
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
 //!   sectors). During a start one read fails, for good or a few times, or every write and flush from one on does. What a start asks

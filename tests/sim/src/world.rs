@@ -553,7 +553,3 @@ impl World {
         }
     }
 }
-
-fn is_metadata(bytes: &[u8]) -> bool {
-    bytes.starts_with(b"LODE")
-}

@@ -6,8 +6,8 @@ use lode_policy::SchemeInfo;
 use lode_store::SyncDevice;
 use lode_types::{Bufs, Level};
 
-use super::{Held, Pending, World, is_metadata};
-use crate::disk::Access;
+use super::{Held, Pending, World};
+use crate::disk::{Access, is_metadata};
 use crate::durable::{Known, Lost};
 use crate::model::SECTOR;
 use crate::pair::To;
