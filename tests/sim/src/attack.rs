@@ -318,6 +318,7 @@ pub fn attack_changing_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, 
         (plan.faults, plan.membership_changes) = (faults, membership_changes);
         (plan.member_losses, plan.member_changes) = (member_losses, member_changes);
         plan.flips = 0;
+        plan.start_reads_beside = reads_beside(seed);
         stand_still(plan);
         begin_on_one(plan, seed);
     }
@@ -348,7 +349,7 @@ pub fn attack_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
 }
 
 /// As [`attack`], of a host whose devices stop answering inside starts: for a time, until the system or the start gives up what it was asked for, or
-/// for good. Most are on pairs of SSDs, which are lost and replaced as well, and no guest may notice.
+/// for good. Of some copies of metadata rot between the runs, and blocks of those on one SSD. Most are on pairs of SSDs, which are lost and replaced as well, and no guest may notice.
 ///
 /// # Errors
 /// As [`attack`].
@@ -361,9 +362,13 @@ pub fn attack_start_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, Str
     let member_losses = if is_pair && rng.chance(60) { 10 + rng.below(60) } else { 0 };
     let member_changes = if is_pair && rng.chance(30) { 1 + rng.below(3) } else { 0 };
     let hangs = if rng.chance(30) { 1 } else { 0 };
+    // Of their own numbers, so that seeds are otherwise what they were.
+    let mut of_rot = Rng::new(seed.rotate_left(52) ^ 0x0707);
+    let rot = if of_rot.chance(40) { 70 } else { 0 };
+    let flips = if !is_pair && of_rot.chance(30) { 1 + of_rot.below(8) as u32 } else { 0 };
     for plan in &mut plans {
         set_devices(plan, &mut rng, is_ordered, is_pair.then_some(other_pairs));
-        (plan.faults, plan.flips, plan.rot, plan.start_read_errors) = (Faults::default(), 0, 0, 0);
+        (plan.faults, plan.flips, plan.rot, plan.start_read_errors) = (Faults::default(), flips, rot, 0);
         (plan.start_hangs, plan.starts_at_once, plan.rounds) = (80, true, 6);
         (plan.hangs, plan.member_losses, plan.member_changes) = (hangs, member_losses, member_changes);
         plan.clock_jumps = 0;
@@ -422,7 +427,13 @@ fn pair_plan(seed: u64, crash: Crash) -> Plan {
     begin_on_one(&mut plan, seed);
     // Of its own numbers, so that seeds are otherwise what they were.
     plan.rot = if Rng::new(seed.rotate_left(52) ^ 0x0707).chance(40) { 70 } else { 0 };
+    plan.start_reads_beside = reads_beside(seed);
     plan
+}
+
+/// Whether in the starts of this seed reads of other devices fail as well.
+fn reads_beside(seed: u64) -> bool {
+    Rng::new(seed.rotate_left(60) ^ 0x4ead).chance(50)
 }
 
 /// Has the second SSDs of pairs of some seeds come later. What is damaged while there is one SSD is lost, and so is what goes astray on it: there
@@ -465,6 +476,7 @@ pub fn attack_ordered(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String>
             machine.config.ordered.iter_mut().for_each(|config| config.max_lag_ticks = max_lag_ticks);
         }
         plan.looks_around = true;
+        plan.start_reads_beside = reads_beside(seed);
         if !are_together && rng.chance(20) {
             plan.write_arounds = 1 + rng.below(2);
         }

@@ -32,7 +32,8 @@
 //!   is lost: random guests do not meet it, and tests of single ones ask that no other block's bytes come of it.
 //! * **Clock jumps**: the time of a request is hours later than that of the one before, or earlier, and the ticks of an hour come at once.
 //! * **Device error**: a command fails and has no effect (a failed write may have any effect on its own
-//!   sectors). During a start one read fails, for good or a few times, or every write and flush from one on does. What a start asks
+//!   sectors). During a start one read fails, of the cache SSD, of either one of a pair
+//!   or of a redo log, for good or a few times, or every write and flush from one on does. What a start asks
 //!   for at once is carried out in any order; of what was asked at once with a write that fails, each has happened or not.
 //!
 //! * **Ordered write-back**: every cache SSD is lost, together with the power or not, and power fails again while the redo log is applied.

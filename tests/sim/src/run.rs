@@ -90,6 +90,9 @@ pub struct Plan {
     pub start_read_errors: u64,
     /// Such a read fails so many times at most, and then succeeds; 0: for as long as the start lasts.
     pub start_read_tries: u64,
+    /// It may be a read of another device as well: of any SSD of a pair, where the other one has everything, or of a redo log. The start may be
+    /// refused for that, and no more.
+    pub start_reads_beside: bool,
     /// In how many of a hundred starts a device stops answering somewhere on the way: for a time, until the system or the start gives a command
     /// up, or for good. Of a pair that costs nothing; another start fails, or is ended, and is tried again.
     pub start_hangs: u64,

@@ -217,6 +217,7 @@ pub fn plan(machines: Vec<Machine>, seed: u64) -> Plan {
         failed_starts: 0,
         start_read_errors: 0,
         start_read_tries: 0,
+        start_reads_beside: false,
         start_hangs: 0,
         starts_at_once: false,
         slow_commands: Rng::new(seed.rotate_left(40) ^ 0x7a11).chance(30),

@@ -243,21 +243,16 @@ impl Host<'_> {
         }
         // Somebody sees to devices that did not answer.
         (0..self.volumes.len()).for_each(|at| self.with(at, |_, volume, _| volume.world.devices_come_back()));
-        let fails = self.rng.chance(first.start_read_errors);
-        let mut failed = false;
-        if fails {
-            first.fail_read_of_start(&mut self.cache.first, &mut self.rng);
+        if self.rng.chance(first.start_read_errors) {
+            let may_lose_blocks = self.with(0, |_, volume, rng| volume.world.fail_read_of_start(first, rng));
             let started = self.start(round);
-            failed = self.cache.first.end_read_errors();
-            if started.is_err() {
-                self.go_down(Crash::Kill);
-            }
-            self.volumes.iter_mut().for_each(|volume| volume.guest.note_start(failed));
+            let failed = self.with(0, |_, volume, _| volume.world.end_read_errors());
+            self.volumes.iter_mut().for_each(|volume| volume.guest.note_start(failed, may_lose_blocks));
             if started.is_ok() {
                 return Ok(());
             }
+            self.go_down(Crash::Kill);
         }
-        self.volumes.iter_mut().for_each(|volume| volume.guest.note_start(failed));
         self.start(round)
     }
 

@@ -10,6 +10,7 @@ mod rot;
 mod sharing;
 mod space;
 mod start_hangs;
+mod start_reads;
 mod starts;
 
 pub(crate) use pairs::FoundPairs;

@@ -4,7 +4,9 @@
 use lode_engine::{GuestError, GuestOp, GuestRequest};
 use lode_format::DeviceLayout;
 use lode_policy::Quota;
-use lode_sim::scenario::{BLOCK, all_schemes, flush, machine, pattern, plan, read, run_each, seeds, write};
+use lode_sim::scenario::{
+    BLOCK, all_schemes, flush, machine, ordered, paired, pattern, plan, read, run_each, seeds, write,
+};
 use lode_sim::{Access, Crash, Machine, Plan, Rng, RunCounts, SimDisk, World};
 use lode_store::{Distrust, Store, StoreError, StoreView, SyncDevice, VolumeSpec};
 use lode_types::MediaError;
@@ -43,6 +45,37 @@ fn g5_reads_of_starts_that_need_several_tries_hide_nothing() {
     let sum = run_each(all_schemes(), seeds(), plan_of);
     assert!(sum.start_read_errors > 100, "{sum:?}");
     assert_eq!((sum.unreadable, sum.failed_reads), (0, 0), "{sum:?}");
+}
+
+/// The other one has everything, but perhaps for what nobody was told is written: a start is refused for that, and never takes it for absent.
+#[test]
+fn g5_g9_reads_of_one_ssd_of_a_pair_that_fail_in_starts_hide_nothing() {
+    for tries in [0, 2] {
+        let plan_of = |machine, seed| Plan {
+            start_read_errors: 100,
+            start_read_tries: tries,
+            start_reads_beside: true,
+            requests: 150,
+            ..plan(vec![paired(machine)], seed)
+        };
+        let sum = run_each(all_schemes(), seeds().div_ceil(4), plan_of);
+        assert!(sum.start_read_errors > 40, "{sum:?}");
+        assert_eq!((sum.unreadable, sum.failed_reads, sum.failed_writes), (0, 0, 0), "{sum:?}");
+    }
+}
+
+/// A redo log of which something cannot be read is no empty one.
+#[test]
+fn g5_g11_reads_of_redo_logs_that_fail_in_starts_hide_nothing() {
+    let plan_of = |machine, seed| Plan {
+        start_read_errors: 100,
+        start_reads_beside: true,
+        requests: 150,
+        drains: 2,
+        ..plan(vec![ordered(machine, 24, 1)], seed)
+    };
+    let sum = run_each(all_schemes(), seeds().div_ceil(4), plan_of);
+    assert!(sum.start_read_errors > 20, "{sum:?}");
 }
 
 /// Of several writes that a start has under way at once any may have happened when it is cut short.

@@ -29,18 +29,15 @@ impl Guest {
         }
         // Somebody sees to devices that did not answer.
         world.devices_come_back();
-        let mut failed = false;
         if rng.chance(plan.start_read_errors) {
-            plan.fail_read_of_start(&mut world.ssd, rng);
+            let may_lose_blocks = world.fail_read_of_start(plan, rng);
             let started = world.restart(machine.clone());
-            failed = world.ssd.end_read_errors();
-            self.note_start(failed);
+            self.note_start(world.end_read_errors(), may_lose_blocks);
             if started.is_ok() {
                 return Ok(());
             }
             world.go_down(false);
         }
-        self.note_start(failed);
         world.restart(machine)
     }
 
@@ -66,9 +63,9 @@ impl Guest {
         crash == Crash::Kill && failed_starts > 0 && rng.chance(50)
     }
 
-    /// Whether a read failed during a start.
-    pub(crate) fn note_start(&mut self, read_failed: bool) {
-        self.start_had_read_error |= read_failed;
+    /// Whether a read failed during a start, and whether what could not be read may be lost to the guest.
+    pub(crate) fn note_start(&mut self, read_failed: bool, may_lose_blocks: bool) {
+        self.start_had_read_error |= read_failed && may_lose_blocks;
         self.tally.start_read_errors += u64::from(read_failed);
     }
 }
