@@ -1,6 +1,8 @@
 //! Volumes that divide a cache between them while both are served: hosts, what is done with them, and what must be so afterwards. The first one
 //! is the one with which something is done; the guest of the other one goes on writing. It must not know what fails meanwhile.
 
+use std::collections::BTreeSet;
+
 use lode_engine::{Answer, Buf, GuestOp, GuestRequest, MembershipEnd};
 use lode_format::VolumeTag;
 use lode_policy::Quota;
@@ -202,14 +204,18 @@ fn other_goes_on(site: &mut Site) {
 /// Blocks of the first volume that were never written are, until one is not served.
 fn writes_fresh(site: &mut Site) {
     for number in 0..FRESH_BLOCKS {
-        let buf = Buf::copy_of(&pattern(name_of(number), BLOCK as usize));
-        let write = GuestOp::write(at_fresh(site, number), buf, number % 4 == 3);
+        let write = write_fresh(site, number);
         if serve(site, 0, write).is_none() {
             site.guest_failed = true;
             return;
         }
         site.fresh += 1;
     }
+}
+
+fn write_fresh(site: &Site, number: u64) -> GuestOp {
+    let buf = Buf::copy_of(&pattern(name_of(number), BLOCK as usize));
+    GuestOp::write(at_fresh(site, number), buf, number % 4 == 3)
 }
 
 fn at_fresh(site: &Site, number: u64) -> u64 {
@@ -241,10 +247,24 @@ pub(super) fn grows(site: &mut Site) -> bool {
     is_done && wait(site, is_at_rest)
 }
 
-/// The guest writes for the first time, and more than there are tables for.
+/// The guest writes for the first time, and at once more than there are tables for.
 pub(super) fn initializes(site: &mut Site) -> bool {
     let before = site.world.extent_changes();
-    writes_fresh(site);
+    // Most of what there is at first, so that the rest has to wait for places whose tables are new.
+    let most = 52 * site.machine.config.block.bytes();
+    let most = GuestOp::write(at_fresh(site, FRESH_BLOCKS), Buf::copy_of(&pattern(0, most as usize)), false);
+    let fresh: Vec<GuestOp> = (0..FRESH_BLOCKS).map(|number| write_fresh(site, number)).collect();
+    for (token, op) in (0..).zip(fresh.into_iter().chain([most])) {
+        site.world.submit(GuestRequest { token, op, now_ns: 0 });
+    }
+    let mut served = BTreeSet::new();
+    wait(site, |site| {
+        let answers = site.world.take_events().into_iter().filter(|answer| answer.result.is_ok());
+        served.extend(answers.map(|answer| answer.token));
+        served.len() as u64 > FRESH_BLOCKS
+    });
+    site.fresh = (0..FRESH_BLOCKS).take_while(|number| served.contains(number)).count() as u64;
+    site.guest_failed |= served.len() as u64 <= FRESH_BLOCKS;
     other_goes_on(site);
     wait(site, is_at_rest) && site.world.extent_changes() > before
 }
