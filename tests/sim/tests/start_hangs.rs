@@ -164,11 +164,12 @@ fn g9_volumes_on_a_pair_one_of_which_hangs_in_starts_lose_nothing() {
 
 #[test]
 fn hosts_whose_devices_hang_in_starts() {
-    let mut hangs = 0;
+    let (mut hangs, mut rotten) = (0, 0);
     for seed in first_seeds(4 * seeds()) {
         let tallies = attack_start_hangs(seed, Crash::Any).unwrap_or_else(|error| panic!("{error}"));
         hangs += tallies.iter().map(|tally| tally.start_hangs).sum::<u64>();
+        rotten += tallies.iter().map(|tally| tally.rotten).sum::<u64>();
     }
-    println!("{hangs} hangs in starts");
-    assert!(hangs > 30, "{hangs}");
+    println!("{hangs} hangs in starts, {rotten} copies of metadata that rotted");
+    assert!(hangs > 30 && rotten > 30, "{hangs} {rotten}");
 }
