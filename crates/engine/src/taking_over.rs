@@ -4,7 +4,7 @@
 
 use hashbrown::HashMap;
 use lode_policy::Counters;
-use lode_store::{HeldBlock, Place, Places};
+use lode_store::{FoundOrder, HeldBlock, Place, Places};
 use lode_types::{BlockNo, BlockSize, Counter, Level, NumberFilter, blocks_of, planted};
 use slab::Slab;
 
@@ -14,10 +14,14 @@ use crate::waiting::Taken;
 /// The scheme is told of this part of what was found at a time, or more: to look for blocks in all places takes about as long.
 const PARTS: usize = 32;
 
-/// Places that the scheme is to be told of, least recent first.
+/// What the scheme is to be told of.
 #[derive(Debug)]
 pub(crate) struct TakingOver {
+    /// All of it, until it is in order.
+    found: Option<FoundOrder>,
+    /// The same in order, least recent first.
     places: Vec<Place>,
+    count: usize,
     at: usize,
     /// So many of the first are more than it has room for.
     excess: usize,
@@ -31,15 +35,24 @@ pub(crate) enum NextPlaces<'a> {
 }
 
 impl TakingOver {
-    /// What these places hold, of which so much is to be given up; `None`: nothing.
-    pub(crate) fn of(places: Vec<Place>, excess: usize) -> Option<TakingOver> {
-        (!places.is_empty()).then_some(TakingOver { places, at: 0, excess })
+    /// This was found, of which so much is to be given up; `None`: nothing.
+    pub(crate) fn of(found: FoundOrder, excess: usize) -> Option<TakingOver> {
+        let count = found.len();
+        (count > 0).then_some(TakingOver { found: Some(found), places: Vec::new(), count, at: 0, excess })
     }
 
-    /// The next places, `least` or more unless fewer are left.
+    /// Goes on to put it in order. False: it is.
+    pub(crate) fn put_in_order(&mut self, places: &mut Places) -> bool {
+        let Some(found) = &mut self.found else { return false };
+        if let Some(in_order) = places.put_in_order(found) {
+            (self.found, self.places) = (None, in_order);
+        }
+        true
+    }
+
+    /// The next places, which are in order, `least` or more unless fewer are left.
     pub(crate) fn next(&mut self, least: usize) -> Option<NextPlaces<'_>> {
-        let all = self.places.len();
-        let end = self.at.saturating_add(least.max(all / PARTS).max(1)).min(all);
+        let end = self.at.saturating_add(least.max(self.count / PARTS).max(1)).min(self.count);
         let (from, is_excess) = (self.at, self.at < self.excess);
         self.at = if is_excess { end.min(self.excess) } else { end };
         let some = &self.places[from..self.at];
@@ -56,11 +69,11 @@ impl TakingOver {
 
     /// Places that it is still to be told of.
     pub(crate) fn left(&self) -> u32 {
-        (self.places.len() - self.at) as u32
+        (self.count - self.at) as u32
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.places.capacity() * size_of::<Place>()
+        self.places.capacity() * size_of::<Place>() + self.found.as_ref().map_or(0, FoundOrder::memory_bytes)
     }
 }
 

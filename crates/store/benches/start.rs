@@ -103,7 +103,7 @@ fn attach(device: &mut MadeUp, places: u64, ready_places: u64, what: &str) {
     let (blocks, dirty) = attached.recovered_blocks();
     let most = most_bytes() - before;
     device.tag = attached.tag();
-    let (volume, order) = attached.into_store();
+    let (volume, order) = attached.into_ordered_store();
     drop(order);
     let kept = held_bytes() - before;
     println!(

@@ -48,6 +48,7 @@ pub(crate) struct Ages {
 }
 
 /// See [`Ages::at_start`]. Versions are divided into equal parts, in most of which no era or one begins.
+#[derive(Debug)]
 pub(crate) struct AgesAtStart {
     oldest: u8,
     begins: Vec<u64>,
@@ -171,13 +172,15 @@ impl Ages {
         if from.held.state == EntryState::Dirty {
             self.dirty_of(from.age, self.era(place, from.age)).count_down();
         }
-        self.found(place, to);
+        if to.held.state == EntryState::Dirty {
+            *self.dirty_of(to.age, self.era(place, to.age)) += 1;
+        }
     }
 
-    /// A place holds this at the start.
-    pub(crate) fn found(&mut self, place: Place, content: &Content) {
-        if content.held.state == EntryState::Dirty {
-            *self.dirty_of(content.age, self.era(place, content.age)) += 1;
+    /// A start found so many dirty places of each age from 0 on, which is that of those whose ages are not known yet.
+    pub(crate) fn found(&mut self, dirty: impl Iterator<Item = u32>) {
+        for (age, dirty) in (0..=u8::MAX).zip(dirty).filter(|&(_, dirty)| dirty > 0) {
+            *self.dirty_of(age, Era(age.into())) += dirty;
         }
     }
 

@@ -13,6 +13,7 @@ use crate::empty_tables::empty_tables;
 use crate::error::StoreError;
 use crate::found::{FoundPage, FoundPlaces};
 use crate::journal::{Journal, first_ring_after};
+use crate::order::FoundOrder;
 use crate::place::Place;
 use crate::places::Places;
 use crate::record_buffer::{RecordBuffer, RecordStorage};
@@ -30,7 +31,7 @@ const TABLES_AT_ONCE: usize = 512;
 #[derive(Debug)]
 pub struct Attached {
     store: VolumeStore,
-    recovered: Vec<Place>,
+    found: FoundOrder,
     /// Records that were taken over from the last run's buffer, because the SSD did not have them.
     pub taken_over_records: u64,
     /// Blocks newer than the backing disk whose bytes could not be read, or are not what they were: guests get errors for
@@ -44,15 +45,14 @@ pub struct Attached {
 
 impl Attached {
     /// A volume that has come while others are served, and holds nothing.
-    pub(crate) fn new(store: VolumeStore, epoch: u64) -> Attached {
-        let (recovered, version) = (Vec::new(), 0);
+    pub(crate) fn new(store: VolumeStore, found: FoundOrder, epoch: u64) -> Attached {
         Attached {
             store,
-            recovered,
+            found,
             taken_over_records: 0,
             unreadable_blocks: 0,
             unreadable_pages: 0,
-            version,
+            version: 0,
             epoch,
         }
     }
@@ -70,7 +70,7 @@ impl Attached {
 
     /// Blocks that came back, and how many of them are newer than the backing disk.
     pub fn recovered_blocks(&self) -> (usize, usize) {
-        (self.recovered.len(), self.store.places().dirty() as usize)
+        (self.found.len(), self.store.places().dirty() as usize)
     }
 
     /// Whether the volume's records are kept where a death of the process does not lose them.
@@ -88,9 +88,20 @@ impl Attached {
         self.store.tag()
     }
 
-    /// Journal and places, and those of them that hold something, from least to most recent.
-    pub fn into_store(self) -> (VolumeStore, Vec<Place>) {
-        (self.store, self.recovered)
+    /// Journal and places, and those of them that hold something, which [`Places::put_in_order`] is to put in order before anything else is
+    /// done with the places than to look at what they hold.
+    pub fn into_store(self) -> (VolumeStore, FoundOrder) {
+        (self.store, self.found)
+    }
+
+    /// The same with these places in order, from the least recent to the most recent.
+    pub fn into_ordered_store(self) -> (VolumeStore, Vec<Place>) {
+        let (mut store, mut found) = self.into_store();
+        loop {
+            if let Some(places) = store.places_mut().put_in_order(&mut found) {
+                return (store, places);
+            }
+        }
     }
 }
 
@@ -477,7 +488,7 @@ impl Store {
         let Recovered { found, buffered, unreadable, unreadable_pages, .. } = recovered;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
-        let (contents, recovered, sequences) = found.into_contents(version);
+        let (contents, found, sequences) = found.into_contents(version);
         let mut places =
             Places::new(tag, contents, version, (per_extent, pages), extents.written.clone(), places);
         places.note_dropped(dropped);
@@ -486,7 +497,7 @@ impl Store {
         let store = VolumeStore::new(cache, tag, layout, extents, sequences, places, journal);
         Attached {
             store,
-            recovered,
+            found,
             taken_over_records: buffered,
             unreadable_blocks: unreadable,
             unreadable_pages,

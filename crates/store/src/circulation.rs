@@ -35,16 +35,11 @@ impl Circulation {
         most: u64,
     ) -> Circulation {
         let places_per_extent = places_per_extent.max(1);
-        let (mut free, mut parked) = (
-            FreePlaces::none_of(places as usize, places_per_extent),
-            FreePlaces::none_of(places as usize, places_per_extent),
-        );
-        free.insert_all(0..places);
-        let mut used = vec![0; places.div_ceil(places_per_extent) as usize];
-        for place in in_use {
-            free.remove(place);
-            used[(place / places_per_extent) as usize] += 1;
-        }
+        let mut free = FreePlaces::all_but(places, places_per_extent, in_use);
+        let mut parked = FreePlaces::none_of(places as usize, places_per_extent);
+        let of_extent = |first: Place| first..places.min(first + places_per_extent);
+        let extents = (0..places).step_by(places_per_extent as usize).map(of_extent);
+        let used: Vec<u32> = extents.map(|places| places.len() as u32 - free.count(places)).collect();
         let held: u32 = used.iter().sum();
         let usable = most.saturating_sub(held.into());
         if usable < free.len().into() {

@@ -2,6 +2,8 @@
 //! times that: checksum, block, state and age. An extent of which no place holds anything takes nothing. It must not know
 //! versions, or what is durable; what an age means is the business of [`crate::ages`].
 
+use std::ops::Range;
+
 use lode_format::EntryState;
 use lode_types::BlockNo;
 use lode_types::prefetch::prefetch_slice;
@@ -12,6 +14,8 @@ const CRC_BYTES: usize = 4;
 /// Bits beside the block number: two of state, eight of age.
 const STATE_BITS: u32 = 2;
 const AGE_BITS: u32 = 8;
+/// The state of what is newer than the backing disk.
+const DIRTY: u64 = 2;
 /// A record is read as its checksum and a whole word, so that so much has to follow the last one.
 const READ_BYTES: usize = CRC_BYTES + size_of::<u64>();
 
@@ -134,7 +138,7 @@ impl Contents {
         let (state, is_volatile) = match packed & ((1 << STATE_BITS) - 1) {
             0 => return Content::default(),
             1 => (EntryState::Clean, false),
-            2 => (EntryState::Dirty, false),
+            DIRTY => (EntryState::Dirty, false),
             _ => (EntryState::Clean, true),
         };
         let (age, block) = ((packed >> STATE_BITS) as u8, packed >> (STATE_BITS + AGE_BITS));
@@ -157,7 +161,7 @@ impl Contents {
         let state = match (state, is_volatile) {
             (EntryState::Free, _) => return self.clear(ordinal, within),
             (EntryState::Clean, false) => 1,
-            (EntryState::Dirty, _) => 2,
+            (EntryState::Dirty, _) => DIRTY,
             (EntryState::Clean, true) => 3,
         };
         assert!(block <= self.mask >> (STATE_BITS + AGE_BITS), "block {block} is beyond the volume's end");
@@ -188,7 +192,13 @@ impl Contents {
 
     /// Places that hold something, in ascending order, and what.
     pub(crate) fn occupied(&self) -> impl Iterator<Item = (Place, Content)> {
-        let with_any = (0..).zip(&self.extents).filter(|(_, records)| !records.is_empty());
+        self.occupied_in(0..self.extents.len())
+    }
+
+    /// The same of the places of these extents.
+    pub(crate) fn occupied_in(&self, extents: Range<usize>) -> impl Iterator<Item = (Place, Content)> {
+        let with_any = (extents.start as u32..).zip(&self.extents[extents]);
+        let with_any = with_any.filter(|(_, records)| !records.is_empty());
         // Record by record: what is looked at millions of times is not located each time.
         let records = with_any.flat_map(|(ordinal, records)| {
             (ordinal * self.places_per_extent..).zip(records.windows(READ_BYTES).step_by(self.width))
@@ -197,15 +207,16 @@ impl Contents {
         records.filter(move |(_, bytes)| !is_free(bytes)).map(|(place, bytes)| (place, self.decode(bytes)))
     }
 
-    /// What places of an extent hold gets ages, asked for by the number of each place there.
-    pub(crate) fn set_ages(&mut self, ordinal: usize, mut age_of: impl FnMut(usize) -> u8) {
+    /// What places of an extent hold gets ages, asked for by the number of each place there, and whether it is dirty.
+    pub(crate) fn set_ages(&mut self, ordinal: usize, mut age_of: impl FnMut(usize, bool) -> u8) {
         const AGE_MASK: u16 = ((1 << AGE_BITS) - 1) << STATE_BITS;
         for (within, record) in self.extents[ordinal].chunks_exact_mut(self.width).enumerate() {
             // State and age are in the same two bytes of every record.
             let bytes = &mut record[CRC_BYTES..CRC_BYTES + size_of::<u16>()];
             let packed = u16::from_le_bytes([bytes[0], bytes[1]]);
-            if packed & ((1 << STATE_BITS) - 1) != 0 {
-                let aged = packed & !AGE_MASK | u16::from(age_of(within)) << STATE_BITS;
+            let state = u64::from(packed) & ((1 << STATE_BITS) - 1);
+            if state != 0 {
+                let aged = packed & !AGE_MASK | u16::from(age_of(within, state == DIRTY)) << STATE_BITS;
                 bytes.copy_from_slice(&aged.to_le_bytes());
             }
         }

@@ -5,15 +5,14 @@
 
 use std::ops::Range;
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
-use lode_types::prefetch::prefetch_within;
-use lode_types::{Counter, NumberFilter, mix};
-use smallvec::SmallVec;
+use lode_types::{Counter, NumberFilter, planted};
 
-use crate::ages::Ages;
 use crate::contents::{Content, Contents, HeldBlock};
+use crate::order::FoundOrder;
 use crate::place::Place;
+use crate::twice::{Seen, Twice};
 
 /// A page of the place tables.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +43,10 @@ pub(crate) struct FoundPlaces {
     /// Places that hold something, and those of them that hold what is newer than the backing disk.
     used: u64,
     dirty: u64,
-    /// No block that places hold is this one or a later one.
-    end: u64,
+    /// Blocks of the volume.
+    blocks: u64,
+    /// The blocks of which pages spoke, as long as nothing else was found: they are seen while further pages are on their way.
+    seen: Option<Seen>,
 }
 
 impl FoundPlaces {
@@ -53,7 +54,7 @@ impl FoundPlaces {
     pub(crate) fn new(places_per_extent: u32, pages_per_extent: u32, blocks: u64) -> FoundPlaces {
         let contents = Contents::new(places_per_extent, blocks);
         let (versions, in_tables, pages, latest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let (used, dirty, end) = (0, 0, 0);
+        let (used, dirty, seen) = (0, 0, None);
         FoundPlaces {
             places_per_extent,
             pages_per_extent,
@@ -64,7 +65,8 @@ impl FoundPlaces {
             latest,
             used,
             dirty,
-            end,
+            blocks,
+            seen,
         }
     }
 
@@ -155,15 +157,24 @@ impl FoundPlaces {
         self.latest[page] = version.max(self.latest[page]);
         self.used += 1;
         self.dirty += u64::from(state == EntryState::Dirty);
-        self.end = self.end.max(block + 1);
     }
 
     /// The tables say that the places of a page, of which nothing was known, hold these.
     pub(crate) fn read_page(&mut self, page: usize, entries: impl Iterator<Item = TableEntry>) {
         let places = self.places_of_page(page);
         let (ordinal, first) = self.contents.split(places.start);
+        if self.used == 0 {
+            self.seen = Some(Seen::new(self.contents.places().into(), self.blocks));
+        }
         let with_any = (first..).zip(entries).filter(|(_, entry)| entry.state != EntryState::Free);
-        with_any.for_each(|(within, entry)| self.fill(page, (ordinal, within), entry));
+        let (mut blocks, mut count) = ([0; ENTRIES_PER_PAGE], 0);
+        for (within, entry) in with_any {
+            self.fill(page, (ordinal, within), entry);
+            (blocks[count], count) = (entry.block, count + 1);
+        }
+        if let Some(seen) = &mut self.seen {
+            seen.see(blocks[..count].iter().copied());
+        }
     }
 
     /// A place holds something else than was thought, and than the tables say.
@@ -171,6 +182,9 @@ impl FoundPlaces {
         let before = self.entry(place);
         if before == entry {
             return;
+        }
+        if !planted("seen-twice-by-pages-alone") {
+            self.seen = None;
         }
         let (ordinal, within) = self.contents.split(place);
         self.in_tables[ordinal as usize].entry(within).or_insert(before);
@@ -258,7 +272,7 @@ impl FoundPlaces {
         if !superseded.is_empty() {
             self.forget_versions_before(superseded, |_| true);
         }
-        let twice = self.perhaps_twice();
+        let twice = self.twice();
         if twice.is_empty() {
             return;
         }
@@ -291,106 +305,33 @@ impl FoundPlaces {
         });
     }
 
-    /// Blocks that may be in more than one place. Most volumes have none, so that they are found with a bit or few a block,
-    /// and no table of all blocks is made.
-    fn perhaps_twice(&self) -> Twice {
-        /// Bits for each block: one of 32 blocks is taken for one that is there twice.
-        const BITS_PER_BLOCK: u64 = 32;
-        /// Bits that are fetched at once: they lie far apart.
-        const BITS_AT_ONCE: usize = 64;
-        let (used, end) = (self.used, self.end);
-        let bits = (used * BITS_PER_BLOCK).next_power_of_two().max(64);
-        let filter = NumberFilter::of(std::iter::empty(), 0);
-        let twice = Twice { bits, is_exact: end <= bits, found: HashSet::new(), filter };
-        let mut seen = vec![0u64; if twice.is_exact { end } else { bits }.div_ceil(64) as usize];
-        let mut bits = self.contents.occupied().map(|(_, content)| twice.bit(content.held.block));
-        let mut found = HashSet::new();
-        loop {
-            let some: SmallVec<[u64; BITS_AT_ONCE]> = bits.by_ref().take(BITS_AT_ONCE).collect();
-            some.iter().for_each(|bit| prefetch_within(&seen, (bit / 64) as usize));
-            for &bit in &some {
-                let (word, mask) = (&mut seen[(bit / 64) as usize], 1 << (bit % 64));
-                if *word & mask != 0 {
-                    found.insert(bit);
-                }
-                *word |= mask;
-            }
-            if some.len() < BITS_AT_ONCE {
-                break;
-            }
-        }
-        drop(bits);
-        let filter = NumberFilter::of(found.iter().copied(), found.len());
-        Twice { found, filter, ..twice }
+    /// Blocks that may be in more than one place.
+    fn twice(&mut self) -> Twice {
+        let seen = self.seen.take().unwrap_or_else(|| {
+            let mut seen = Seen::new(self.used, self.blocks);
+            seen.see(self.contents.occupied().map(|(_, content)| content.held.block));
+            seen
+        });
+        seen.twice()
     }
 
-    /// With which versions the eras of what was found begin. Where much was found, some of it stands for the rest.
-    fn era_begins(&self) -> Vec<u64> {
-        /// Places that are looked at.
-        const MOST_SAMPLES: u64 = 1 << 16;
-        let every = self.used.div_ceil(MOST_SAMPLES).max(1);
-        let places = self.contents.occupied().map(|(place, _)| place).step_by(every as usize);
-        Ages::begins_at_start(places.map(|place| self.version(place)).collect())
-    }
-
-    /// What places hold and how old it is, for a volume that is served, with versions above this one; and which of them hold
-    /// something, from the least recent era to the most recent one and in ascending order within each; and the sequence of each table
-    /// page. An order of versions would be finer and take much longer.
-    pub(crate) fn into_contents(mut self, version: u64) -> ((Contents, Ages), Vec<Place>, Vec<u64>) {
-        let ages = Ages::new(self.places(), &self.era_begins(), version);
-        let mut ends = [0; 1 << u8::BITS];
-        let at_start = ages.at_start();
-        for (ordinal, versions) in self.versions.iter_mut().enumerate() {
-            self.contents.set_ages(ordinal, |within| {
-                let age = at_start.of(versions[within]);
-                ends[usize::from(age)] += 1;
-                age
-            });
-            *versions = Box::default();
-        }
-        let mut before = 0;
-        for end in &mut ends {
-            before += std::mem::replace(end, before);
-        }
-        let mut order = vec![0; before];
-        for (place, content) in self.contents.occupied() {
-            let at = &mut ends[usize::from(content.age)];
-            order[*at] = place;
-            *at += 1;
-        }
+    /// What places hold, for a volume that is served, with versions up to this one, and how many of them what is newer than the backing disk;
+    /// them, to be put in order; and the sequence of each table page.
+    pub(crate) fn into_contents(self, version: u64) -> ((Contents, u32), FoundOrder, Vec<u64>) {
+        let order = FoundOrder::new(self.versions, version, self.used as usize);
         let sequences = self.pages.iter().map(|page| page.sequence).collect();
-        ((self.contents, ages), order, sequences)
-    }
-}
-
-/// Blocks that may be there twice, by bits that stand for one block each or for several.
-struct Twice {
-    bits: u64,
-    is_exact: bool,
-    found: HashSet<u64>,
-    filter: NumberFilter,
-}
-
-impl Twice {
-    fn bit(&self, block: u64) -> u64 {
-        if self.is_exact { block } else { mix(block) & (self.bits - 1) }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.found.is_empty()
-    }
-
-    fn has(&self, block: u64) -> bool {
-        let bit = self.bit(block);
-        self.filter.may_have(bit) && self.found.contains(&bit)
+        ((self.contents, self.dirty as u32), order, sequences)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use hashbrown::HashSet;
+    use lode_types::mix;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ages::Ages;
 
     const SLOTS: u32 = 200;
 
@@ -438,10 +379,13 @@ mod tests {
         #[test]
         fn the_newest_of_each_block_stays(
             entries in proptest::collection::vec((0..SLOTS * 3, entry()), 0..300),
+            later in proptest::collection::vec((0..SLOTS * 3, entry()), 0..20),
             superseded in proptest::collection::hash_map(0u64..200, 1u64..60, 0..40),
         ) {
             let superseded: HashMap<u64, u64> = superseded.into_iter().collect();
             let mut found = found(&entries);
+            let tables: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
+            later.iter().for_each(|&(place, entry)| found.set(place, entry));
             let before: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
             let count = |state| found.occupied().filter(|(_, entry)| entry.state == state).count() as u64;
             for state in [EntryState::Clean, EntryState::Dirty] {
@@ -454,19 +398,35 @@ mod tests {
             let after: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
             prop_assert_eq!(&after, &newest(&before, &superseded));
             for place in 0..found.places() {
-                prop_assert_eq!(found.in_tables(place), before[place as usize]);
-                let is_same = found.places_of_page(found.page_of(place))
-                    .all(|place| before[place as usize] == after[place as usize]);
-                prop_assert_eq!(found.pages[found.page_of(place)].is_settled, is_same);
+                prop_assert_eq!(found.in_tables(place), tables[place as usize]);
+                let mut of_page = found.places_of_page(found.page_of(place));
+                let is_same = of_page.clone().all(|place| tables[place as usize] == after[place as usize]);
+                // What became of it in between is not known.
+                let has_later = of_page.any(|place| later.iter().any(|one| one.0 == place));
+                let is_settled = found.pages[found.page_of(place)].is_settled;
+                prop_assert!(is_same == is_settled || has_later && is_same);
             }
             let unsettled = found.unsettled();
             found.settle(&unsettled, 7);
             prop_assert!((0..found.places()).all(|place| found.in_tables(place) == after[place as usize]));
             let held: Vec<(Place, u64)> = found.occupied().map(|(place, entry)| (place, entry.version)).collect();
-            let ((contents, ages), order, _) = found.into_contents(60);
+            let (contents, ages, order) = in_order(found, 60);
             prop_assert_eq!(&order, &by_era(&held));
+            let dirty = held.iter().filter(|(place, _)| contents.held(*place).state == EntryState::Dirty);
+            let oldest = dirty.map(|&(_, version)| ages.era_of(version)).min();
+            prop_assert_eq!(ages.oldest_dirty().map(|version| ages.era_of(version)), oldest);
             for (place, version) in held {
                 prop_assert_eq!(ages.era(place, contents.get(place).age), ages.era_of(version));
+            }
+        }
+    }
+
+    fn in_order(found: FoundPlaces, version: u64) -> (Contents, Ages, Vec<Place>) {
+        let ((mut contents, _), mut found, _) = found.into_contents(version);
+        let mut ages = Ages::new(contents.places(), &[], version);
+        loop {
+            if let Some(order) = found.advance(&mut contents, &mut ages) {
+                return (contents, ages, order);
             }
         }
     }
@@ -501,7 +461,7 @@ mod tests {
             };
             found.read_page(page, found.places_of_page(page).map(entry));
         }
-        let ((contents, _), order, _) = found.into_contents(1 << 40);
+        let (contents, _, order) = in_order(found, 1 << 40);
         let parts: Vec<&[Place]> =
             order.chunk_by(|&one, &next| contents.get(one).age == contents.get(next).age).collect();
         assert!((126..=130).contains(&parts.len()), "{}", parts.len());

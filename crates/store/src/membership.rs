@@ -184,11 +184,11 @@ impl SpaceDirectory {
         let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
         let written = &extents.written;
         (0..written.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
-        let (contents, _, sequences) = found.into_contents(0);
+        let (contents, order, sequences) = found.into_contents(0);
         let places = Places::new(volume, contents, 0, (places_per_extent, pages), written.clone(), places);
         let journal = Journal::new(cache, volume, first_ring_after(0), layout, written.clone(), 0);
         let store = VolumeStore::new(cache, volume, layout, extents, sequences, places, journal);
-        Ok(Attached::new(store, self.superblock.epoch))
+        Ok(Attached::new(store, order, self.superblock.epoch))
     }
 
     fn check_name(&self, name: &str) -> Result<(), StoreError> {

@@ -24,7 +24,7 @@ use crate::young::Young;
 pub struct Places {
     tag: VolumeTag,
     pub(crate) contents: Contents,
-    ages: Ages,
+    pub(crate) ages: Ages,
     /// Exact versions of what is not durable yet.
     young: Young,
     /// Those of volatile copies, durable or not, for whoever was told them.
@@ -59,11 +59,12 @@ pub struct Places {
 }
 
 impl Places {
-    /// `contents` is what was recovered, and durable; `ages` say how old it is. Versions continue above `version`. Of the
-    /// places no more are used than `most`, if those that hold something leave any free.
+    /// What was recovered, and is durable, and how many places hold what is dirty. Versions continue above `version`. Of the places no more
+    /// are used than `most`, if those that hold
+    /// something leave any free. How old it is they do not know before [`Places::put_in_order`].
     pub(crate) fn new(
         tag: VolumeTag,
-        (contents, mut ages): (Contents, Ages),
+        (contents, dirty): (Contents, u32),
         version: u64,
         (places_per_extent, pages_per_extent): (u32, u32),
         extents: Vec<u32>,
@@ -72,11 +73,8 @@ impl Places {
         let used = contents.occupied().map(|(place, _)| place);
         let circulation = Circulation::new(contents.places(), used, places_per_extent, most);
         let words = (contents.extents() * pages_per_extent as usize).div_ceil(64);
-        let mut dirty = 0;
-        for (place, content) in contents.occupied() {
-            dirty += u32::from(content.held.state == EntryState::Dirty);
-            ages.found(place, &content);
-        }
+        let mut ages = Ages::new(contents.places(), &[], version);
+        ages.found([dirty].into_iter());
         Places {
             tag,
             circulation,

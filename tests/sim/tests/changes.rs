@@ -259,7 +259,7 @@ impl Bare {
         let mut ssd = World::formatted_ssd(&volume).unwrap();
         let mut store = Store::open(&mut ssd).unwrap();
         let attached = store.attach(&mut ssd, &volume.spec()).unwrap();
-        Bare { ssd, store: attached.into_store().0, directory: store.into_directory() }
+        Bare { ssd, store: attached.into_ordered_store().0, directory: store.into_directory() }
     }
 
     /// Blocks newer than the backing disk that a start would find.
@@ -363,7 +363,7 @@ fn g4_what_is_in_an_unwritten_extent_counts_for_nothing() {
     let mut store = Store::open(&mut bare.ssd).unwrap();
     let attached = store.attach(&mut bare.ssd, &spec).unwrap();
     assert_eq!((attached.recovered_blocks(), bare.dirty_after_restart()), ((0, 0), 0));
-    (bare.store, bare.directory) = (attached.into_store().0, store.into_directory());
+    (bare.store, bare.directory) = (attached.into_ordered_store().0, store.into_directory());
     assert!(bare.store.places().free() < 250 && bare.directory.free_extents() == 0);
     assert_eq!((bare.store.extents(), bare.store.usable_places()), (4, all));
     let (mut written, mut initialized) = (0, 0);
@@ -397,7 +397,7 @@ fn g2_extents_come_and_go_in_any_order() {
     Store::remove(&mut bare.ssd, view, "vm", true).unwrap();
     let mut store = Store::open(&mut bare.ssd).unwrap();
     let attached = store.attach(&mut bare.ssd, &spec).unwrap();
-    (bare.store, bare.directory) = (attached.into_store().0, store.into_directory());
+    (bare.store, bare.directory) = (attached.into_ordered_store().0, store.into_directory());
     let count = |bare: &mut Bare| {
         let view = StoreView::read(&mut bare.ssd).unwrap();
         view.count_blocks(&mut bare.ssd, "other").unwrap().dirty

@@ -54,7 +54,7 @@ impl Work {
             read_only: false,
             distrusts: None,
         };
-        let (store, _) = store.attach(&mut device, &spec).unwrap().into_store();
+        let (store, _) = store.attach(&mut device, &spec).unwrap().into_ordered_store();
         Work {
             free: (store.extents()..EXTENTS).collect(),
             store,

@@ -86,6 +86,22 @@ fn g1_reads_are_served_before_the_scheme_knows_what_there_is() {
     assert!(early[1] > seeds() / 2 && early[0] > 0, "{early:?}");
 }
 
+/// What the SSD alone has newest nobody is told to be as the disk says, from the first moment on.
+#[test]
+fn g1_what_a_start_found_is_written_from_the_beginning() {
+    for seed in 0..seeds() {
+        let mut world = restarted(seed, 120);
+        loop {
+            let written = world.engine().written(0..BLOCKS * BLOCK);
+            assert_eq!(written, [0..BLOCKS * BLOCK], "seed {seed}");
+            if !world.engine().is_taking_over() {
+                break;
+            }
+            assert!(world.step_or_tick());
+        }
+    }
+}
+
 /// Writes wait until the scheme knows everything, and reads that came after one of the same block wait for it; others do not.
 #[test]
 fn g1_order_of_arrival_holds_before_the_scheme_knows_what_there_is() {

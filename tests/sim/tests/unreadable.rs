@@ -55,7 +55,7 @@ fn start(ssd: &mut SimDisk) -> Result<Vec<Found>, StoreErrorKind> {
         distrusts: None,
     };
     let mut store = Store::begin(ssd, view).map_err(|error| error.kind())?;
-    let (volume, _) = store.attach(ssd, &spec).map_err(|error| error.kind())?.into_store();
+    let (volume, _) = store.attach(ssd, &spec).map_err(|error| error.kind())?.into_ordered_store();
     let found =
         volume.places().held_all().map(|(_, held)| (held.block, held.crc, held.state == EntryState::Dirty));
     let mut found: Vec<Found> = found.collect();

@@ -115,14 +115,8 @@ impl Engine {
         let [frames, _, mirrors] = Level::ALL.map(|level| config.places(level) as u32);
         // Without an SSD there is no name for the volume, and nothing but a checksum would know it.
         let tag = attached.as_ref().map_or(VolumeTag(0), Attached::tag);
-        let (store, recovered, unreadable_at_start) = match attached {
-            Some(attached) => {
-                let unreadable = attached.unreadable_blocks;
-                let (store, recovered) = attached.into_store();
-                (Some(store), recovered, unreadable)
-            }
-            None => (None, Vec::new(), 0),
-        };
+        let unreadable_at_start = attached.as_ref().map_or(0, |attached| attached.unreadable_blocks);
+        let (store, found) = attached.map(Attached::into_store).unzip();
         let dram = Dram::new(config.block.bytes() as usize, frames);
         let volume_blocks = config.volume_bytes.div_ceil(config.block.bytes());
         let read_ssd = ReadSsd::new(tag, config.block, config.read_ssd_start_bytes, mirrors, volume_blocks);
@@ -154,24 +148,17 @@ impl Engine {
             gauges: Gauges::default(),
             config,
         };
-        engine.note_found();
-        engine.taking_over = engine.begin_taking_over(recovered);
+        engine.gather_found();
+        engine.taking_over = engine.begin_taking_over(found);
         engine.run();
         engine
     }
 
-    /// What is newer on the SSD than on the disk is written, and what the disk is behind.
-    fn note_found(&mut self) {
-        let Some(store) = self.levels.store() else { return };
-        let all = store.places().held_all();
-        for block in all.filter(|(_, held)| held.state == EntryState::Dirty).map(|(_, held)| held.block) {
-            let start = self.config.block.start_of(block);
-            self.written.set(&(start..start + self.config.block.bytes()));
-            // What the disk is behind at a start is one group.
-            if let Some(ordered) = &mut self.ordered {
-                ordered.found(block);
-            }
-        }
+    /// What the disk is behind at a start is one group, where it is written in groups.
+    fn gather_found(&mut self) {
+        let Some((ordered, store)) = self.ordered.as_mut().zip(self.levels.store()) else { return };
+        let dirty = store.places().held_all().filter(|(_, held)| held.state == EntryState::Dirty);
+        dirty.for_each(|(_, held)| ordered.found(held.block));
     }
 
     /// What it was made for, and what was changed since.
@@ -346,9 +333,13 @@ impl Engine {
     }
 
     /// Stretches of these bytes that may hold what the backing disk does not know of, in ascending order. What was acknowledged
-    /// before is in these, or on the disk. What the rest reads as, and whether it is allocated, the disk can tell.
+    /// before is in these, or on the disk. What the rest reads as, and whether it is allocated, the disk can tell. Before the scheme
+    /// knows what there is all of them may.
     pub fn written(&self, bytes: Range<u64>) -> Vec<Range<u64>> {
-        self.written.within(&bytes)
+        match self.taking_over {
+            Some(_) if !planted("written-before-all-is-noted") => vec![bytes],
+            _ => self.written.within(&bytes),
+        }
     }
 
     /// Bytes of memory by table.

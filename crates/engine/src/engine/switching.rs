@@ -7,6 +7,7 @@
 //! one of them stands in for what the SSD has lost it stays with its block.
 
 use lode_policy::{Quota, Settings, Slot};
+use lode_store::FoundOrder;
 use lode_types::{BlockNo, Level};
 use smallvec::SmallVec;
 
@@ -140,9 +141,9 @@ impl Engine {
     }
 
     /// What was found at a start is to be handed over in the same way, when there is time for it.
-    pub(super) fn begin_taking_over(&mut self, found: Vec<Place>) -> Option<TakingOver> {
-        let excess = self.expect(found.len());
-        TakingOver::of(found, excess)
+    pub(super) fn begin_taking_over(&mut self, found: Option<FoundOrder>) -> Option<TakingOver> {
+        let excess = self.expect(found.as_ref().map_or(0, FoundOrder::len));
+        TakingOver::of(found?, excess)
     }
 
     /// What these places hold leaves the SSD.

@@ -3,26 +3,38 @@
 //!
 //! A read that does not find what it should goes to the scheme with all others, where damage and failures are dealt with.
 
+use lode_format::EntryState;
 use lode_store::{HeldBlock, Place, Places, VolumeStore};
 use lode_types::{Buf, MediaError, blocks_of, planted};
 
 use super::Engine;
 use crate::command::DeviceId;
 use crate::flight::PartEnd;
+use crate::front::PREFETCHED;
 use crate::guest::Served;
 use crate::io::{Find, Owner, Want};
 use crate::taking_over::{EarlyEnd, EarlyPart, NextPlaces};
 use crate::waits::WaitedFor;
 
 impl Engine {
-    /// Tells the scheme of more that was found on the SSD, of `least_blocks` or a part of all, and begins the reads that came since the
-    /// last call. True: there is more to be told, and everything but reads waits for it.
+    /// Tells the scheme of more that was found on the SSD, of `least_blocks` or a part of all, or puts a part of it in order for that; and
+    /// begins the reads that came since the last call. True: there is more to be told, and everything but reads waits for it.
     pub fn take_over(&mut self, least_blocks: usize) -> bool {
         let Some(mut taking_over) = self.taking_over.take() else { return false };
         self.begin_early_reads();
+        if taking_over.put_in_order(self.levels.places()) {
+            self.taking_over = Some(taking_over);
+            return true;
+        }
         match taking_over.next(least_blocks) {
-            Some(NextPlaces::GiveUp(places)) => self.give_up_settled(places),
-            Some(NextPlaces::Restore(places)) => self.restore_settled(places),
+            Some(NextPlaces::GiveUp(places)) => {
+                self.note_found(places);
+                self.give_up_settled(places);
+            }
+            Some(NextPlaces::Restore(places)) => {
+                self.note_found(places);
+                self.restore_settled(places);
+            }
             None => {}
         }
         if !taking_over.is_over() {
@@ -42,6 +54,20 @@ impl Engine {
     /// Tells it of the rest at once, for what cannot wait.
     pub fn take_over_the_rest(&mut self) {
         while self.take_over(usize::MAX) {}
+    }
+
+    /// What is newer on the SSD than on the disk is written. Until all of it is noted, everything may be ([`Engine::written`]).
+    fn note_found(&mut self, found: &[Place]) {
+        let places = self.levels.store().expect("what was found is on it").places();
+        for some in found.chunks(PREFETCHED) {
+            places.prefetch(some);
+            for held in some.iter().map(|&place| places.held(place)) {
+                if held.state == EntryState::Dirty {
+                    let start = self.config.block.start_of(held.block);
+                    self.written.set(&(start..start + self.config.block.bytes()));
+                }
+            }
+        }
     }
 
     /// Begins the reads that need not wait for others. What came later than they and has to do with their blocks waits for them.

@@ -78,10 +78,9 @@ impl Model {
         let mut contents = Contents::new(SLOTS, BLOCKS);
         (0..EXTENTS as usize).for_each(|extent| contents.insert_extent(extent));
         let places = SLOTS * EXTENTS;
-        let ages = Ages::new(places, &[], 0);
-        let shape = (SLOTS, PAGES);
+        let (contents, shape) = ((contents, 0), (SLOTS, PAGES));
         Model {
-            places: Places::new(VolumeTag(1), (contents, ages), 0, shape, vec![3, 7], places.into()),
+            places: Places::new(VolumeTag(1), contents, 0, shape, vec![3, 7], places.into()),
             plain: vec![Plain::default(); places as usize],
             at: HashMap::new(),
             pending: VecDeque::new(),

@@ -6,8 +6,7 @@ use super::*;
 fn four() -> Places {
     let mut contents = Contents::new(4, 1 << 20);
     contents.insert_extent(0);
-    let ages = Ages::new(4, &[], 0);
-    Places::new(VolumeTag(1), (contents, ages), 0, (4, 1), vec![5], 4)
+    Places::new(VolumeTag(1), (contents, 0), 0, (4, 1), vec![5], 4)
 }
 
 /// What the SSD's journal calls dirty must stay what it was when no journal will say otherwise.
