@@ -10,7 +10,7 @@ use std::thread;
 use lode_engine::Buf;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_media::MediaFile;
-use lode_store::SyncDevice;
+use lode_store::{ReadAndWritten, SyncDevice};
 
 /// Bytes of a piece: as many as there are buffers for that are used again.
 const PIECE_BYTES: usize = 256 << 10;
@@ -84,6 +84,16 @@ impl<F: Borrow<MediaFile> + Sync> FileDevice<F> {
         let shares = parts.chunks_mut(parts.len().div_ceil(THREADS).max(1));
         shares.map(move |share| move || share.iter_mut().try_for_each(read))
     }
+
+    /// Writes to these places, divided among threads.
+    fn writes<'a>(
+        &'a self,
+        parts: &'a [(u64, &[u8])],
+    ) -> impl Iterator<Item = impl FnOnce() -> Result<(), (u64, MediaError)> + Send + 'a> {
+        let write = |(at, bytes): &(u64, &[u8])| self.write_pieces(*at, bytes).map_err(|error| (*at, error));
+        let shares = parts.chunks(parts.len().div_ceil(THREADS).max(1));
+        shares.map(move |share| move || share.iter().try_for_each(write))
+    }
 }
 
 impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
@@ -114,11 +124,27 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
         with_helpers(parts, helpers, meanwhile)
     }
 
-    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+    fn read_pages_beside_writes(
+        &mut self,
+        reads: &mut [(u64, &mut [u8])],
+        writes: &[(u64, &[u8])],
+    ) -> ReadAndWritten {
         let this = &*self;
-        let write = |(at, bytes): &(u64, &[u8])| this.write_pieces(*at, bytes).map_err(|error| (*at, error));
-        let shares = parts.chunks(parts.len().div_ceil(THREADS).max(1));
-        at_once(shares.map(|share| move || share.iter().try_for_each(write)))
+        let write = || at_once(this.writes(writes));
+        thread::scope(|scope| {
+            let writer = thread::Builder::new().spawn_scoped(scope, &write);
+            let read = at_once(this.reads(reads));
+            // Without a thread for it one comes after the other.
+            let written = writer.map_or_else(
+                |_| write(),
+                |writer| writer.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            );
+            (read, written)
+        })
+    }
+
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        at_once(self.writes(parts))
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
@@ -190,6 +216,14 @@ mod tests {
             .read_pages_beside(&mut [(0, &mut here), (1 << 20, &mut there)], &mut || is_done = true)
             .expect("it has them");
         assert!(is_done && here == plain[..8192] && there == [7; 4096]);
+        let results = device.read_pages_beside_writes(
+            &mut [(0, &mut here), (1 << 20, &mut there)],
+            &[(2 << 20, &[3; 8192]), (3 << 20, &[4; 4096])],
+        );
+        plain[2 << 20..(2 << 20) + 8192].fill(3);
+        plain[3 << 20..(3 << 20) + 4096].fill(4);
+        assert!(results == (Ok(()), Ok(())) && here == plain[..8192] && there == [7; 4096]);
+        assert!(fs::read(&path).expect("it is there") == plain);
         let beyond = (size_bytes as u64, &mut vec![0; 4096][..]);
         let failed = device.read_pages_at_once(&mut [(0, &mut one), beyond]);
         assert_eq!(failed, Err((size_bytes as u64, MediaError::Io)), "one of them does not exist");

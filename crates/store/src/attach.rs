@@ -21,7 +21,8 @@ use crate::recover::Recovered;
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
-use crate::table_runs::{PAIR_BYTES, TableRun, read_runs, write_runs};
+use crate::stretches::{ReadStretch, rewrite};
+use crate::table_runs::{PAIR_BYTES, TableRun};
 use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
@@ -227,7 +228,7 @@ impl Store {
             TableRun { ordinal, pages }
         });
         let recent = recent.filter(|run| !run.pages.is_empty());
-        read_runs(device, layout, extents, recent, |device, read| write_runs(device, &read))
+        rewrite(device, recent.map(|run| run.stretch(layout, extents)), |_| {})
     }
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
@@ -424,27 +425,25 @@ impl Store {
         let per_extent = layout.extent.table_pages as usize;
         let mut left = stale.iter().copied().peekable();
         let runs = TableRun::around(stale, layout.extent.table_pages);
-        read_runs(device, layout, &extents.written, runs, |device, mut read| {
-            for read in &mut read {
-                let TableRun { ordinal, pages } = read.run.clone();
-                let first = ordinal * per_extent + pages.start as usize;
-                while let Some(index) = left.next_if(|index| *index < first + pages.len()) {
-                    let page = found.page_mut(index);
-                    page.sequence += 1;
-                    let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
-                    let table = TablePage {
-                        volume: tag,
-                        extent: extents.written[ordinal],
-                        page: (index % per_extent) as u32,
-                        sequence,
-                        stamp,
-                        entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
-                    };
-                    let at = (index - first) * PAIR_BYTES + usize::from(table.copy()) * PAGE_BYTES;
-                    read.bytes[at..at + PAGE_BYTES].copy_from_slice(&table.encode(cache)[..]);
-                }
+        let runs = runs.map(|run| run.stretch(layout, &extents.written));
+        rewrite(device, runs, |ReadStretch { what: TableRun { ordinal, pages }, bytes, .. }| {
+            let ordinal = *ordinal;
+            let first = ordinal * per_extent + pages.start as usize;
+            while let Some(index) = left.next_if(|index| *index < first + pages.len()) {
+                let page = found.page_mut(index);
+                page.sequence += 1;
+                let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
+                let table = TablePage {
+                    volume: tag,
+                    extent: extents.written[ordinal],
+                    page: (index % per_extent) as u32,
+                    sequence,
+                    stamp,
+                    entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
+                };
+                let at = (index - first) * PAIR_BYTES + usize::from(table.copy()) * PAGE_BYTES;
+                bytes[at..at + PAGE_BYTES].copy_from_slice(&table.encode(cache)[..]);
             }
-            write_runs(device, &read)
         })
     }
 

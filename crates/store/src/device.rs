@@ -5,6 +5,9 @@ use lode_types::{MediaError, planted};
 
 use crate::error::StoreError;
 
+/// What came of reads and of writes that were under way together. An error says where it was.
+pub type ReadAndWritten = (Result<(), (u64, MediaError)>, Result<(), (u64, MediaError)>);
+
 /// A device, byte by byte and in order: what start-up needs. Offsets and lengths are multiples of 4 KiB.
 pub trait SyncDevice {
     /// Size of the device.
@@ -41,6 +44,16 @@ pub trait SyncDevice {
         let result = self.read_pages_at_once(parts);
         meanwhile();
         result
+    }
+    /// As [`SyncDevice::read_pages_at_once`] and [`SyncDevice::write_at_once`], of places none of which is in both; at the same time, if it can
+    /// be. What came of the read, and of the write.
+    fn read_pages_beside_writes(
+        &mut self,
+        reads: &mut [(u64, &mut [u8])],
+        writes: &[(u64, &[u8])],
+    ) -> ReadAndWritten {
+        let written = self.write_at_once(writes);
+        (self.read_pages_at_once(reads), written)
     }
     /// Which of the devices below has what is written here where one copy is enough for it.
     fn home(&self, _offset_bytes: u64) -> u16 {
@@ -117,6 +130,14 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), (u64, MediaError)> {
         (**self).read_pages_beside(parts, meanwhile)
+    }
+
+    fn read_pages_beside_writes(
+        &mut self,
+        reads: &mut [(u64, &mut [u8])],
+        writes: &[(u64, &[u8])],
+    ) -> ReadAndWritten {
+        (**self).read_pages_beside_writes(reads, writes)
     }
 
     fn home(&self, offset_bytes: u64) -> u16 {

@@ -11,14 +11,15 @@ use hashbrown::HashMap;
 use lode_format::{JournalPage, PAGE_BYTES, RECORDS_PER_PAGE};
 use lode_types::planted;
 
-use crate::device::{SyncDevice, read_each_page};
+use crate::device::SyncDevice;
 use crate::error::{StoreError, StoreErrorKind};
 use crate::journal::{FIRST_PAGE, page_offset};
 use crate::recover::{HOW_TO_GO_ON, MOST, RecoverySource};
+use crate::stretches::{MOST_BYTES, ReadStretch, Stretch, read_ahead};
 use crate::table_runs::PAIR_BYTES;
 
-/// Bytes of the journal that are read at once.
-const READ_BYTES: usize = 4 << 20;
+/// Pairs that are read as one stretch at most.
+const MOST_PAIRS: u64 = (MOST_BYTES / PAIR_BYTES) as u64;
 
 /// What a volume's journal says.
 #[derive(Default)]
@@ -82,23 +83,24 @@ fn read_sides(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resul
     let layout = &source.layout.extent;
     let pairs_of_extent = u64::from(layout.journal_pairs);
     let mut sides = Sides { pairs_of_extent, ..Sides::default() };
-    let at_once = (READ_BYTES / PAIR_BYTES).min(layout.journal_pairs as usize);
-    let mut bytes = vec![0; at_once * PAIR_BYTES];
-    for ordinal in 0..source.extents.len() as u64 {
-        for within in (0..pairs_of_extent).step_by(at_once) {
-            let count = (at_once as u64).min(pairs_of_extent - within);
-            let bytes = &mut bytes[..count as usize * PAIR_BYTES];
-            let first = ordinal * pairs_of_extent + within;
-            let offset_bytes = page_offset(&source.layout, source.extents, first, 0);
-            for at in read_each_page(device, offset_bytes, bytes)? {
-                let page = (at - offset_bytes) / PAGE_BYTES as u64;
-                sides.unreadable.push((first + page / 2, (page % 2) as u8));
-            }
-            for (page, side) in (0..).zip(bytes.chunks_exact(PAGE_BYTES)) {
-                sides.take(source, first + page / 2, side)?;
-            }
+    let of_extent = |ordinal: u64| {
+        let end = (ordinal + 1) * pairs_of_extent;
+        let firsts = (ordinal * pairs_of_extent..end).step_by(MOST_PAIRS as usize);
+        firsts.map(move |first| first..end.min(first + MOST_PAIRS))
+    };
+    let stretches = (0..source.extents.len() as u64).flat_map(of_extent).map(|pairs: Range<Pair>| {
+        let offset_bytes = page_offset(&source.layout, source.extents, pairs.start, 0);
+        let bytes = (pairs.end - pairs.start) as usize * PAIR_BYTES;
+        Stretch { offset_bytes, bytes, what: pairs.start }
+    });
+    read_ahead(device, stretches, |ReadStretch { what: &first, offset_bytes, bytes, unreadable }| {
+        for at in unreadable {
+            let page = (at - offset_bytes) / PAGE_BYTES as u64;
+            sides.unreadable.push((first + page / 2, (page % 2) as u8));
         }
-    }
+        let mut pages = (0..).zip(bytes.chunks_exact(PAGE_BYTES));
+        pages.try_for_each(|(page, side)| sides.take(source, first + page / 2, side))
+    })?;
     Ok(sides)
 }
 

@@ -19,7 +19,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{FoundPage, FoundPlaces};
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
-use crate::table_runs::{PAIR_BYTES, ReadRun, TableRun, read_runs_ahead};
+use crate::stretches::{ReadStretch, read_ahead};
+use crate::table_runs::{PAIR_BYTES, TableRun};
 use crate::volume::{local_place, place_offset};
 
 /// What can be done about metadata that is damaged.
@@ -198,11 +199,12 @@ fn read_tables(
     // Where the run is not known, a start that was cut short may have written any page since.
     let durable_tables = if source.run_version == 0 { 0 } else { source.run_version.max(durable_tables) };
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
-    read_runs_ahead(device, &source.layout, source.extents, runs, |read| {
-        let ReadRun { run: TableRun { ordinal, pages }, bytes, unreadable, .. } = read;
-        unreadable_pages += unreadable as u64;
+    let runs = runs.map(|run| run.stretch(&source.layout, source.extents));
+    read_ahead(device, runs, |read| {
+        let ReadStretch { what: &TableRun { ordinal, ref pages }, bytes, unreadable, .. } = read;
+        unreadable_pages += unreadable.len() as u64;
         let extent = source.extents[ordinal];
-        for (page, pair) in pages.zip(bytes.chunks_exact(PAIR_BYTES)) {
+        for (page, pair) in pages.clone().zip(bytes.chunks_exact(PAIR_BYTES)) {
             let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
             let (one, other) = pair.split_at(PAGE_BYTES);
             let copies = (open(one), open(other));

@@ -11,7 +11,7 @@ use lode_engine::command::MediaError;
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
-use lode_store::{StoreError, SyncDevice};
+use lode_store::{ReadAndWritten, StoreError, SyncDevice};
 
 use crate::sync_device::FileDevice;
 
@@ -150,6 +150,14 @@ impl SyncDevice for CacheDevice {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), (u64, MediaError)> {
         either!(self, device => device.read_pages_beside(parts, meanwhile))
+    }
+
+    fn read_pages_beside_writes(
+        &mut self,
+        reads: &mut [(u64, &mut [u8])],
+        writes: &[(u64, &[u8])],
+    ) -> ReadAndWritten {
+        either!(self, device => device.read_pages_beside_writes(reads, writes))
     }
 
     fn home(&self, offset_bytes: u64) -> u16 {
