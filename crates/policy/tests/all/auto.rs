@@ -179,3 +179,31 @@ fn its_choices_equal_the_oracles() {
     });
     assert!(chosen.get() > 60, "{} choices in all", chosen.get());
 }
+
+/// What a scheme decides of these requests, one after the other.
+fn effects_of(mut scheme: AnyScheme, requests: &[Request]) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for (now_ns, request) in requests {
+        request.iter().for_each(|access| scheme.access(*access, &mut effects));
+        scheme.end_request(*now_ns, &mut effects);
+    }
+    effects
+}
+
+/// Until it chooses anew it decides as benefit-density does, which chooses what leaves among four times as many blocks.
+#[test]
+fn who_serves_guests_looks_at_more_blocks_than_a_shadow() {
+    let quota = Quota::new(40, 160);
+    for_each_case(20, (prop::collection::vec(any_phase(), 4..8), any::<u64>()), |(mut phases, seed)| {
+        phases.iter_mut().for_each(|phase| (phase.requests, phase.space) = (phase.requests + 500, 1000));
+        let requests = requests(&phases, seed);
+        let never = [("switch_percent", "100"), ("set_percent", "100")];
+        let auto = effects_of(build(&settings("auto", &never), quota, quota), &requests);
+        let of = |samples| {
+            effects_of(build(&settings("benefit-density", &[("samples", samples)]), quota, quota), &requests)
+        };
+        prop_assert!(auto == of("128"));
+        prop_assert!(auto != of("32"));
+        Ok(())
+    });
+}

@@ -17,6 +17,10 @@ const PRICES: [f64; 3] = [1.0, 0.1, 10.0];
 /// Hits in DRAM that are tried as what makes a block worth a place on the SSD.
 const WORTH_HITS: [u8; 1] = [1];
 
+/// The cache that serves guests chooses what leaves among so many times as many blocks as a shadow, which looks at `samples`: there is a
+/// shadow for each candidate, and each only has to be as good as the others.
+const LIVE_SAMPLES: u64 = 4;
+
 /// A scheme with settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Candidate {
@@ -54,7 +58,7 @@ impl Candidate {
         matches!(self, Candidate::Benefit { .. })
     }
 
-    /// An empty cache.
+    /// An empty cache that serves nobody.
     pub(super) fn build(self, settings: &Settings, quota: Quota) -> Cache {
         match self {
             Candidate::Benefit { .. } | Candidate::Recency { .. } => {
@@ -67,6 +71,15 @@ impl Candidate {
                 Cache::Ucache(Box::new(UcacheLike::with_worth(settings, quota, worth_hits)))
             }
         }
+    }
+
+    /// An empty cache that serves guests.
+    pub(super) fn build_live(self, settings: &Settings, quota: Quota) -> Cache {
+        let mut cache = self.build(settings, quota);
+        if let Cache::Benefit(scheme) = &mut cache {
+            scheme.multiply_samples(LIVE_SAMPLES);
+        }
+        cache
     }
 
     /// Sets a cache's own settings to those of the candidate. False: it is a cache of another scheme.

@@ -158,7 +158,7 @@ impl Auto {
         let candidates = Candidate::all(settings);
         Auto {
             chosen: 0,
-            live: Live::new(candidates[0].build(settings, quota)),
+            live: Live::new(candidates[0].build_live(settings, quota)),
             trial: Trial::new(settings, &candidates, physical, quota),
             sizes: Sizes::new(settings, physical, quota),
             demand: Demand::new(settings, physical),
@@ -222,7 +222,7 @@ impl Auto {
         self.sizes.iter_mut().for_each(Sizes::begin_anew);
         if !to.set(self.live.cache_mut()) {
             let quota = self.live.cache().quota();
-            let mut cache = to.build(&self.settings, quota);
+            let mut cache = to.build_live(&self.settings, quota);
             trial::set_host_budget(&mut cache, self.trial.host_budget());
             self.live.begin(cache);
         }

@@ -186,6 +186,11 @@ impl BenefitDensity {
         self.price.set_least(us);
     }
 
+    /// Chooses among so many times as many blocks from now on.
+    pub(crate) fn multiply_samples(&mut self, times: u64) {
+        self.samples *= times;
+    }
+
     /// Where a block is in a level, and whether the copy is newer than the disk.
     pub(crate) fn copy(&self, level: Level, block: BlockNo) -> Option<(Slot, bool)> {
         let id = self.blocks.find_block(block)?;
