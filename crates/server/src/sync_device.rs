@@ -132,7 +132,7 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
         let this = &*self;
         let write = || at_once(this.writes(writes));
         thread::scope(|scope| {
-            let writer = thread::Builder::new().spawn_scoped(scope, &write);
+            let writer = thread::Builder::new().spawn_scoped(scope, write);
             let read = at_once(this.reads(reads));
             // Without a thread for it one comes after the other.
             let written = writer.map_or_else(

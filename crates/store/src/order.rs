@@ -122,13 +122,15 @@ impl FoundOrder {
     /// With which versions the eras of what was found begin. Where much was found, some of it stands for the rest.
     fn era_begins(&self, contents: &Contents) -> Vec<u64> {
         let every = self.held.div_ceil(MOST_SAMPLES).max(1);
-        let of_extent = |(ordinal, versions): (usize, &Box<[u64]>)| {
+        let of_extent = |(ordinal, versions): (usize, &[u64])| {
             let first = ordinal * versions.len();
             let some = (0..versions.len()).step_by(every);
             let is_held = |within: &usize| contents.held((first + within) as Place).state != EntryState::Free;
             some.filter(is_held).map(|within| versions[within]).collect::<Vec<u64>>()
         };
-        Ages::begins_at_start(self.versions.iter().enumerate().flat_map(of_extent).collect())
+        Ages::begins_at_start(
+            self.versions.iter().map(|versions| &**versions).enumerate().flat_map(of_extent).collect(),
+        )
     }
 }
 
