@@ -131,3 +131,33 @@ fn times_that_are_all_the_same_do_not_keep_a_trace_from_a_budget() {
     }
     assert_eq!(report.cases.len(), 2);
 }
+
+/// What the aim allows above the best single scheme.
+const AIM: f64 = 0.03;
+
+/// Whoever does not choose a scheme loses no more than the aim allows: on profiles of which a short run is enough to learn, on the committed
+/// recordings as they are, and on the first requests of the public ones where they are.
+#[test]
+fn nobody_has_to_choose() {
+    let profiles = ["devtoolrel", "fiu-webvm", "hm_1", "mds_0", "ts_0", "usr_0"];
+    let committed = lode_testdata::committed("traces");
+    let recordings = ["hplajw-1week", "msr-hm_0-sample1k", "umass-financial1-first10k"];
+    let mut reports = vec![
+        run(None, Some(&profiles), Length::Reduced),
+        run(Some(&committed), Some(&recordings), Length::Full),
+    ];
+    match lode_testdata::public_traces() {
+        Some(folder) => {
+            let more = ["arc-oltp", "cloudphysics-w106-lbn", "msr-cut-rw20_80-10k"];
+            let names = [&recordings[..], &more].concat();
+            reports.push(run(Some(&folder), Some(&names), Length::Reduced));
+        }
+        None => println!("No public traces: auto was not held to its aim on them"),
+    }
+    for case in reports.iter().flat_map(|report| &report.cases) {
+        let (ratio, best) = (case.ratio.expect("requests take time"), case.best.expect("a scheme").scheme);
+        println!("{} at {} %: {ratio:.4} of {best}", case.workload, case.percent);
+        assert!(ratio <= 1.0 + AIM, "{} at {} %: {ratio:.4} of {best}", case.workload, case.percent);
+    }
+    assert_eq!(reports.iter().map(|report| report.cases.len()).collect::<Vec<_>>()[..2], [12, 6]);
+}
