@@ -237,7 +237,8 @@ pub fn replay_traces(
     info.check_levels(physical).map_err(Failure::from)?;
     info.check_needs(physical).map_err(Failure::from)?;
     let host = devices.host()?;
-    let options = Options { settings, physical, block_size: asked.block, host, shares: None, daily_ssd_bytes: None };
+    let options =
+        Options { settings, physical, block_size: asked.block, host, shares: None, daily_ssd_bytes: None };
     run(py, progress, |control| json(&replayed(&asked, info, &options, control)?))
 }
 
