@@ -190,20 +190,25 @@ fn effects_of(mut scheme: AnyScheme, requests: &[Request]) -> Vec<Effect> {
     effects
 }
 
-/// Until it chooses anew it decides as benefit-density does, which chooses what leaves among four times as many blocks.
+/// Until it chooses anew it decides as benefit-density does, which chooses what leaves among four times as many blocks of large levels.
 #[test]
 fn who_serves_guests_looks_at_more_blocks_than_a_shadow() {
-    let quota = Quota::new(40, 160);
-    for_each_case(20, (prop::collection::vec(any_phase(), 4..8), any::<u64>()), |(mut phases, seed)| {
-        phases.iter_mut().for_each(|phase| (phase.requests, phase.space) = (phase.requests + 500, 1000));
-        let requests = requests(&phases, seed);
-        let never = [("switch_percent", "100"), ("set_percent", "100")];
-        let auto = effects_of(build(&settings("auto", &never), quota, quota), &requests);
-        let of = |samples| {
-            effects_of(build(&settings("benefit-density", &[("samples", samples)]), quota, quota), &requests)
-        };
-        prop_assert!(auto == of("128"));
-        prop_assert!(auto != of("32"));
-        Ok(())
-    });
+    for (blocks, space, samples, other) in [(160, 1000, "32", "128"), (1100, 8000, "128", "32")] {
+        let quota = Quota::new(blocks, blocks);
+        for_each_case(8, (prop::collection::vec(any_phase(), 4..8), any::<u64>()), |(mut phases, seed)| {
+            phases.iter_mut().for_each(|phase| (phase.requests, phase.space) = (space, space));
+            let requests = requests(&phases, seed);
+            let never = [("switch_percent", "100"), ("set_percent", "100")];
+            let auto = effects_of(build(&settings("auto", &never), quota, quota), &requests);
+            let of = |samples| {
+                effects_of(
+                    build(&settings("benefit-density", &[("samples", samples)]), quota, quota),
+                    &requests,
+                )
+            };
+            prop_assert!(auto == of(samples));
+            prop_assert!(auto != of(other));
+            Ok(())
+        });
+    }
 }
