@@ -17,6 +17,7 @@ mod leaving;
 mod order;
 mod price;
 mod runs;
+mod samples;
 mod worth;
 
 use lode_types::{Access, BlockNo, Direction, Level, Rng};
@@ -39,6 +40,7 @@ use leaving::{COMPANY, Leaving};
 pub(crate) use order::Order;
 use price::Price;
 use runs::Runs;
+use samples::Samples;
 
 pub(crate) static SETTINGS: &[SettingInfo] = &[
     SettingInfo::number("write_price_us", "10", 0.0, 1e6)
@@ -101,8 +103,6 @@ const LOOKED_AT: usize = 16_384;
 const HORIZON: f64 = 2.0;
 /// How fast means follow what they are of: the worth of SSD victims, the length of writes.
 const WORTH_RATE: f64 = 0.01;
-/// Blocks of a level for each that is looked at, where more are looked at than `samples`.
-const LEVEL_PER_SAMPLE: u64 = 8;
 const LENGTH_RATE: f64 = 0.02;
 /// The write request that is being decided.
 #[derive(Debug)]
@@ -140,9 +140,7 @@ pub struct BenefitDensity {
     /// The address behind the disk's last command.
     disk_next: Option<BlockNo>,
     ghost_percent: u64,
-    samples: u64,
-    /// Samples of a level of many blocks.
-    most_samples: u64,
+    samples: Samples,
     seek_us: f64,
     disk_write_us: f64,
     sequential_us: f64,
@@ -175,8 +173,7 @@ impl BenefitDensity {
             victim_worth: 0.0,
             disk_next: None,
             ghost_percent: settings.integer("ghost_percent"),
-            samples: settings.integer("samples"),
-            most_samples: settings.integer("samples"),
+            samples: Samples::new(settings.integer("samples")),
             seek_us,
             disk_write_us: settings.number("disk_write_us"),
             sequential_us: settings.number("disk_sequential_us"),
@@ -193,18 +190,7 @@ impl BenefitDensity {
 
     /// Chooses among so many times as many blocks of a large level from now on.
     pub(crate) fn multiply_samples(&mut self, times: u64) {
-        self.most_samples = self.samples * times;
-    }
-
-    /// Of a level of so many blocks, how many are looked at for each that leaves. More than `samples` are no more than a small part of the
-    /// level: where nearly all are looked at, blocks that come again one after the other leave one after the other, just before they come,
-    /// while chance keeps some of them.
-    fn sample_count(&self, blocks: u32) -> usize {
-        if blocks == 0 {
-            0
-        } else {
-            self.samples.max(self.most_samples.min(u64::from(blocks) / LEVEL_PER_SAMPLE)) as usize
-        }
+        self.samples = self.samples.times(times);
     }
 
     /// Where a block is in a level, and whether the copy is newer than the disk.

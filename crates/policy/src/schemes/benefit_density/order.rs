@@ -53,7 +53,7 @@ impl BenefitDensity {
     /// was accessed longest ago; of equals the first.
     pub(super) fn oldest(&mut self, level: Level, except: Option<Id>) -> Option<Frame> {
         let (frames, clock) = (self.blocks.frames(level), self.clock as u32);
-        let mut left = self.sample_count(frames.len());
+        let mut left = self.samples.of(frames.len());
         let mut oldest: Option<(u32, Frame)> = None;
         while left > 0 {
             let sample = self.draws.next(level, frames, left);

@@ -46,7 +46,7 @@ impl BenefitDensity {
     pub(super) fn least_worth(&mut self, level: Level, except: Option<Id>, below: f64) -> Option<Frame> {
         let (frames, clock) = (self.blocks.frames(level), self.clock as u32);
         let parts = &self.parts[level.index()];
-        let mut left = self.sample_count(frames.len());
+        let mut left = self.samples.of(frames.len());
         let (mut least, mut longest, mut found) = (below, u32::MAX, None);
         while left > 0 {
             let sample = self.draws.next(level, frames, left);
