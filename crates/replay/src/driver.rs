@@ -20,7 +20,7 @@ use crate::tally::Tally;
 const BATCH: usize = 64;
 
 // A host's budget of SSD writes is looked at as often as in a daemon.
-const _: () = assert!(BUSY_INTERVAL_NS == lode_policy::host::LOOK_NS);
+const _: () = assert!(BUSY_INTERVAL_NS == lode_policy::host::BUDGET_INTERVAL_NS);
 
 /// Drives one scheme per VM and the sizer that divides the levels between them.
 ///
@@ -163,7 +163,7 @@ impl<T: Lookahead> Driver<T> {
     /// The same, whose VMs together write no more than so many blocks a day to the SSD, as far as their schemes hold to budgets.
     pub fn with_daily_budget(mut self, blocks: f64) -> Driver<T> {
         let mut budget = HostBudget::new(blocks);
-        budget.admit(self.vms.iter_mut().map(|(scheme, tally)| (scheme, tally.counters())));
+        budget.admit(&mut self.vms);
         self.budget = Some(budget);
         self
     }
@@ -173,7 +173,7 @@ impl<T: Lookahead> Driver<T> {
             self.vms.push(((self.build)(share), Tally::new(self.times)));
         }
         if let Some(budget) = &mut self.budget {
-            budget.admit(self.vms.iter_mut().map(|(scheme, tally)| (scheme, tally.counters())));
+            budget.admit(&mut self.vms);
         }
     }
 
@@ -295,7 +295,7 @@ impl<T: Lookahead> Driver<T> {
     fn end_interval(&mut self, passed_ns: u64) {
         self.busiest.end(self.backing_work_ns());
         if let Some(budget) = &mut self.budget {
-            budget.look(passed_ns, self.vms.iter_mut().map(|(scheme, tally)| (scheme, tally.counters())));
+            budget.look(passed_ns, &mut self.vms);
         }
     }
 

@@ -1,8 +1,10 @@
 //! The budget of SSD writes that all VMs of a replay hold to together, as those of a host do. It must not know how it is divided, or how
 //! a scheme holds to its part.
 
+use lode_policy::Scheme;
 use lode_policy::host::{WriteGovernor, WriteUse};
-use lode_policy::{Counters, Scheme};
+
+use crate::tally::Tally;
 
 /// All VMs count alike.
 const WEIGHT: f64 = 1.0;
@@ -22,44 +24,37 @@ impl HostBudget {
     }
 
     /// VMs came, of which nothing is known yet.
-    pub(crate) fn admit<'a, T: Scheme + 'a>(&mut self, vms: impl Iterator<Item = (&'a mut T, Counters)>) {
-        let mut vms: Vec<(&mut T, Counters)> = vms.collect();
-        for (number, (scheme, counters)) in vms.iter_mut().enumerate().skip(self.known) {
-            self.governor.note(number, written(*scheme, counters), None);
-        }
+    pub(crate) fn admit<T: Scheme>(&mut self, vms: &mut [(T, Tally)]) {
+        self.note(self.known, None, vms);
         self.known = vms.len();
-        self.divide(&mut vms);
+        self.divide(vms);
     }
 
     /// Looks at what was written in the last `passed_ns`.
-    pub(crate) fn look<'a, T: Scheme + 'a>(
-        &mut self,
-        passed_ns: u64,
-        vms: impl Iterator<Item = (&'a mut T, Counters)>,
-    ) {
-        let mut vms: Vec<(&mut T, Counters)> = vms.collect();
-        for (number, (scheme, counters)) in vms.iter_mut().enumerate() {
-            self.governor.note(number, written(*scheme, counters), Some(passed_ns));
-        }
-        self.divide(&mut vms);
+    pub(crate) fn look<T: Scheme>(&mut self, passed_ns: u64, vms: &mut [(T, Tally)]) {
+        self.note(0, Some(passed_ns), vms);
+        self.divide(vms);
     }
 
-    fn divide<T: Scheme>(&self, vms: &mut [(&mut T, Counters)]) {
-        let budgets =
-            self.governor.divide(self.blocks_per_day, (0..vms.len()).map(|vm| (vm, WEIGHT))).budgets;
-        for ((scheme, _), budget) in vms.iter_mut().zip(budgets) {
+    /// Notes what VMs from this one on have written.
+    fn note<T: Scheme>(&mut self, first: usize, passed_ns: Option<u64>, vms: &mut [(T, Tally)]) {
+        for (number, (scheme, tally)) in vms.iter_mut().enumerate().skip(first) {
+            let wanted = scheme.budgeting().map(|budgeting| budgeting.wanted_blocks());
+            let used = WriteUse {
+                holds: wanted.is_some(),
+                wanted_blocks: wanted.unwrap_or(0),
+                written_blocks: tally.counters().ssd_writes.total(),
+            };
+            self.governor.note(number, used, passed_ns);
+        }
+    }
+
+    fn divide<T: Scheme>(&self, vms: &mut [(T, Tally)]) {
+        let division = self.governor.divide(self.blocks_per_day, (0..vms.len()).map(|vm| (vm, WEIGHT)));
+        for ((scheme, _), budget) in vms.iter_mut().zip(division.budgets) {
             if let Some(budgeting) = scheme.budgeting() {
                 budgeting.set_host_budget(budget);
             }
         }
-    }
-}
-
-fn written<T: Scheme>(scheme: &mut T, counters: &Counters) -> WriteUse {
-    let wanted = scheme.budgeting().map(|budgeting| budgeting.wanted_blocks());
-    WriteUse {
-        holds: wanted.is_some(),
-        wanted_blocks: wanted.unwrap_or(0),
-        written_blocks: counters.ssd_writes.total(),
     }
 }

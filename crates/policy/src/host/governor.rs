@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use super::budget::{BudgetDivision, Writer, divide_writes};
 use crate::interval::NS_PER_DAY;
 
-/// From one look to the next: often enough that what a VM does not use is soon another one's.
-pub const LOOK_NS: u64 = 60_000_000_000;
-/// How far means follow in that time what they are of, so that they take about ten looks.
+/// From one division of a budget to the next: often enough that what a VM does not use is soon another one's.
+pub const BUDGET_INTERVAL_NS: u64 = 60_000_000_000;
+/// How far means follow in that time what they are of, so that they take about ten intervals.
 const RATE: f64 = 0.1;
 
 /// What a VM has written to the SSD.
@@ -57,8 +57,8 @@ impl WriteGovernor {
         let written = since(now.written_blocks, known.last.written_blocks);
         let wanted = since(now.wanted_blocks, known.last.wanted_blocks).max(written);
         if let Some(passed_ns) = passed_ns.filter(|&ns| ns > 0) {
-            let (days, rate) = (passed_ns as f64 / NS_PER_DAY, rate_in(passed_ns));
-            let follow = |mean: Option<f64>, new: f64| mean.map_or(new, |mean| mean + (new - mean) * rate);
+            let days = passed_ns as f64 / NS_PER_DAY;
+            let follow = |mean: Option<f64>, new: f64| mean.map_or(new, |mean| follow(mean, new, passed_ns));
             known.wanted = Some(follow(known.wanted, wanted as f64 / days));
             known.written = Some(follow(known.written, written as f64 / days));
         }
@@ -84,9 +84,10 @@ impl WriteGovernor {
     }
 }
 
-/// How far means follow in so much time.
-pub fn rate_in(passed_ns: u64) -> f64 {
-    1.0 - (1.0 - RATE).powf(passed_ns as f64 / LOOK_NS as f64)
+/// A mean of about ten intervals, after `passed_ns` in which what it is of was `new`.
+pub fn follow(mean: f64, new: f64, passed_ns: u64) -> f64 {
+    let rate = 1.0 - (1.0 - RATE).powf(passed_ns as f64 / BUDGET_INTERVAL_NS as f64);
+    mean + (new - mean) * rate
 }
 
 #[cfg(test)]
@@ -100,9 +101,9 @@ mod tests {
     #[test]
     fn what_a_vm_wants_is_known_from_the_second_look_on() {
         let mut governor = WriteGovernor::default();
-        assert_eq!(governor.note(0, used(1000), Some(LOOK_NS)), 1000);
+        assert_eq!(governor.note(0, used(1000), Some(BUDGET_INTERVAL_NS)), 1000);
         assert_eq!(governor.wanted(0), None);
-        assert_eq!(governor.note(0, used(1060), Some(LOOK_NS)), 60);
+        assert_eq!(governor.note(0, used(1060), Some(BUDGET_INTERVAL_NS)), 60);
         assert_eq!(governor.wanted(0).map(f64::round), Some(86_400.0));
         governor.retain(|number| number != 0);
         assert_eq!(governor.wanted(0), None);
@@ -112,19 +113,22 @@ mod tests {
     fn a_look_after_a_moment_says_little() {
         let mut governor = WriteGovernor::default();
         governor.note(0, used(0), None);
-        governor.note(0, used(60), Some(LOOK_NS));
+        governor.note(0, used(60), Some(BUDGET_INTERVAL_NS));
         // A hundred blocks in five milliseconds, as after a reload.
         governor.note(0, used(160), Some(5_000_000));
         let after = governor.wanted(0).unwrap();
         assert!(after < 3.0 * 86_400.0, "{after} blocks a day");
-        assert!((rate_in(LOOK_NS) - RATE).abs() < 1e-12 && rate_in(10 * LOOK_NS) < 1.0);
+        assert!(
+            (follow(0.0, 1.0, BUDGET_INTERVAL_NS) - RATE).abs() < 1e-12
+                && follow(0.0, 1.0, 10 * BUDGET_INTERVAL_NS) < 1.0
+        );
     }
 
     #[test]
     fn a_scheme_that_began_anew_has_written_what_it_says() {
         let mut governor = WriteGovernor::default();
         governor.note(0, used(1000), None);
-        assert_eq!(governor.note(0, used(60), Some(LOOK_NS)), 60);
+        assert_eq!(governor.note(0, used(60), Some(BUDGET_INTERVAL_NS)), 60);
         assert_eq!(governor.writer(0, 2.0).written.round(), 86_400.0);
     }
 }

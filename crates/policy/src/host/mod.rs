@@ -22,7 +22,7 @@ use lode_reuse::sizing::Objective;
 use lode_types::Level;
 
 pub use self::budget::{BudgetDivision, Writer, divide_writes};
-pub use self::governor::{LOOK_NS, WriteGovernor, WriteUse, rate_in};
+pub use self::governor::{BUDGET_INTERVAL_NS, WriteGovernor, WriteUse, follow};
 use self::lasting::Lasting;
 pub(crate) use self::tenants::HostDivision;
 

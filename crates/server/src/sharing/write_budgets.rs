@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lode_engine::SsdWriteUse;
 use lode_policy::WriteBudget;
-use lode_policy::host::{LOOK_NS, WriteGovernor, rate_in};
+use lode_policy::host::{BUDGET_INTERVAL_NS, WriteGovernor, follow};
 use lode_types::{BlockSize, Level};
 
 use super::{STEP, Sharing};
@@ -93,8 +93,7 @@ impl WriteBudgets {
         }
         if let Some(passed_ns) = passed_ns.filter(|_| blocks > 0) {
             let overhead = bytes as f64 / (blocks as f64 * block_bytes as f64);
-            let overhead = overhead.clamp(LEAST_OVERHEAD, MOST_OVERHEAD);
-            self.overhead += (overhead - self.overhead) * rate_in(passed_ns);
+            self.overhead = follow(self.overhead, overhead.clamp(LEAST_OVERHEAD, MOST_OVERHEAD), passed_ns);
         }
     }
 }
@@ -116,7 +115,7 @@ impl Sharing {
             self.tell_budgets(host, &vec![WriteBudget::Any; self.vms.len()]);
             return Ok(());
         };
-        self.write_budgets.next = Some(now + Duration::from_nanos(LOOK_NS));
+        self.write_budgets.next = Some(now + Duration::from_nanos(BUDGET_INTERVAL_NS));
         let blocks = allowed.0 as f64 / self.block_bytes as f64 / self.write_budgets.overhead;
         let weight = |at| self.sizer.rule(at).map_or(1.0, |rule| rule.weight);
         let vms = self.vms.iter().enumerate().map(|(at, vm)| (vm.number, weight(at)));
