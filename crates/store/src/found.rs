@@ -315,8 +315,8 @@ impl FoundPlaces {
         seen.twice()
     }
 
-    /// What places hold, for a volume that is served, with versions up to this one, and how many of them what is newer than the backing disk;
-    /// them, to be put in order; and the sequence of each table page.
+    /// For a volume that is served, with versions up to this one: what places hold, and how many of them are dirty; the places that hold
+    /// something, which are still to be put in order; and the sequence of each table page.
     pub(crate) fn into_contents(self, version: u64) -> ((Contents, u32), FoundOrder, Vec<u64>) {
         let order = FoundOrder::new(self.versions, version, self.used as usize);
         let sequences = self.pages.iter().map(|page| page.sequence).collect();

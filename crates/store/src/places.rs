@@ -59,9 +59,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// What was recovered, and is durable, and how many places hold what is dirty. Versions continue above `version`. Of the places no more
-    /// are used than `most`, if those that hold
-    /// something leave any free. How old it is they do not know before [`Places::put_in_order`].
+    /// What was recovered, and is durable, and how many of it are dirty. How old it is nobody knows before [`Places::put_in_order`]. Versions
+    /// continue above `version`. Of the places no more are used than `most`, if those that hold something leave any free.
     pub(crate) fn new(
         tag: VolumeTag,
         (contents, dirty): (Contents, u32),

@@ -349,7 +349,8 @@ pub fn attack_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, String> {
 }
 
 /// As [`attack`], of a host whose devices stop answering inside starts: for a time, until the system or the start gives up what it was asked for, or
-/// for good. Of some copies of metadata rot between the runs, and blocks of those on one SSD. Most are on pairs of SSDs, which are lost and replaced as well, and no guest may notice.
+/// for good. Copies of metadata rot between the runs of some, and blocks between those of some that are on one SSD. Most are on pairs of SSDs,
+/// which are lost and replaced as well, and no guest may notice.
 ///
 /// # Errors
 /// As [`attack`].
@@ -362,9 +363,7 @@ pub fn attack_start_hangs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, Str
     let member_losses = if is_pair && rng.chance(60) { 10 + rng.below(60) } else { 0 };
     let member_changes = if is_pair && rng.chance(30) { 1 + rng.below(3) } else { 0 };
     let hangs = if rng.chance(30) { 1 } else { 0 };
-    // Of their own numbers, so that seeds are otherwise what they were.
-    let mut of_rot = Rng::new(seed.rotate_left(52) ^ 0x0707);
-    let rot = if of_rot.chance(40) { 70 } else { 0 };
+    let (rot, mut of_rot) = rot(seed);
     let flips = if !is_pair && of_rot.chance(30) { 1 + of_rot.below(8) as u32 } else { 0 };
     for plan in &mut plans {
         set_devices(plan, &mut rng, is_ordered, is_pair.then_some(other_pairs));
@@ -425,10 +424,16 @@ fn pair_plan(seed: u64, crash: Crash) -> Plan {
     plan.clock_jumps = if rng.chance(20) { 1 + rng.below(2) } else { 0 };
     stand_still(&mut plan);
     begin_on_one(&mut plan, seed);
-    // Of its own numbers, so that seeds are otherwise what they were.
-    plan.rot = if Rng::new(seed.rotate_left(52) ^ 0x0707).chance(40) { 70 } else { 0 };
+    plan.rot = rot(seed).0;
     plan.start_reads_beside = reads_beside(seed);
     plan
+}
+
+/// How likely it is that a copy of metadata rots between two runs of this seed, in per cent; and the numbers by which that was chosen, which
+/// are of its own, so that seeds are otherwise what they were.
+fn rot(seed: u64) -> (u64, Rng) {
+    let mut rng = Rng::new(seed.rotate_left(52) ^ 0x0707);
+    (if rng.chance(40) { 70 } else { 0 }, rng)
 }
 
 /// Whether in the starts of this seed reads of other devices fail as well.

@@ -164,5 +164,5 @@ fn g4_g5_pages_of_the_cache_that_go_elsewhere_make_no_other_block() {
 #[test]
 fn g4_g5_nor_do_they_on_one_ssd_of_a_pair() {
     let counts = run_all(true);
-    assert!(counts.runs > 200 && counts.harm() > 0, "{counts:?}");
+    assert!(counts.runs > 200, "{counts:?}");
 }
