@@ -5,7 +5,7 @@ use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, first_seeds, flush, machine, paired, pattern, plan, read, run_neighbours, seeds, write,
 };
-use lode_sim::{Crash, HangEnd, Machine, Plan, SimDisk, World, attack_start_hangs};
+use lode_sim::{Copies, Crash, HangEnd, Machine, Plan, SimDisk, World, attack_start_hangs};
 
 const BLOCKS: u64 = 24;
 const ENDS: [HangEnd; 4] =
@@ -74,6 +74,32 @@ fn g9_an_ssd_of_a_pair_that_hangs_in_a_start_costs_nothing() {
     }
     println!("{hung} starts in which an SSD hung, {alone} of which went on without it");
     assert!(hung > 500 && alone > 200 && alone < hung, "{hung}, {alone}");
+}
+
+/// One SSD of a pair stops answering at each single command of a start, and of each page of metadata the other one has a copy that cannot be
+/// read: its own other copy is enough.
+#[test]
+fn g9_an_ssd_that_hangs_in_a_start_is_done_without_where_copies_on_the_other_one_cannot_be_read() {
+    let machine = paired(lru());
+    let mut hung = 0;
+    for (seed, copies) in (0..).zip([Copies::Older, Copies::Newer]) {
+        for after in 0.. {
+            let case = format!("{copies:?} unreadable, after {after} commands");
+            let mut world = written(&machine, seed);
+            world.go_down(false);
+            assert!(world.make_copies_unreadable(copies) > 2, "{case}");
+            member(&mut world, 1).hang_at_command(after, HangEnd::Late, after);
+            world.restart(machine.clone()).unwrap_or_else(|error| panic!("{case}: {error}"));
+            let has_hung = world.end_start_hang();
+            check(&mut world, &case);
+            if !has_hung {
+                break;
+            }
+            hung += 1;
+        }
+    }
+    println!("{hung} starts in which an SSD hung");
+    assert!(hung > 20, "{hung}");
 }
 
 /// The same of a single SSD, and of both of a pair.

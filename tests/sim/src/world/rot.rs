@@ -43,10 +43,19 @@ impl World {
 
     /// Flips a bit of these copies of all metadata on the SSD, or on the first member of each pair. Gives how many pages there are.
     pub fn lose_copies(&mut self, copies: Copies) -> usize {
+        self.harm_copies(copies, |disk, at| disk.flip_bit(at + 100, 3))
+    }
+
+    /// As [`World::lose_copies`], of copies that cannot be read any more.
+    pub fn make_copies_unreadable(&mut self, copies: Copies) -> usize {
+        self.harm_copies(copies, SimDisk::make_unreadable)
+    }
+
+    fn harm_copies(&mut self, copies: Copies, harm: impl Fn(&mut SimDisk, u64)) -> usize {
         let pages = self.pages_kept_twice();
         let victim = self.pair.is_some().then_some(0);
         for &page in &pages {
-            copies.of(page).for_each(|(pair, at)| self.disk_of(pair, victim).flip_bit(at + 100, 3));
+            copies.of(page).for_each(|(pair, at)| harm(self.disk_of(pair, victim), at));
         }
         pages.len()
     }
