@@ -1,6 +1,7 @@
 //! Devices that stop answering inside a start (guarantees 2, 7 and 9 of `docs/design.md`): of a pair the other SSD is enough, a single one fails
 //! the start and has everything when it is back, and what a start gave up may still happen.
 
+use lode_engine::{GuestOp, GuestRequest};
 use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, first_seeds, flush, machine, paired, pattern, plan, read, run_neighbours, seeds, write,
@@ -100,6 +101,36 @@ fn g9_an_ssd_that_hangs_in_a_start_is_done_without_where_copies_on_the_other_one
     }
     println!("{hung} starts in which an SSD hung");
     assert!(hung > 20, "{hung}");
+}
+
+/// After a power cut blocks that no flush covers are on one SSD of a pair and not on the other one. Where the one stops answering, the start
+/// goes on without it and them.
+#[test]
+fn g9_an_ssd_that_hangs_where_it_alone_may_have_a_block_is_done_without() {
+    let machine = paired(lru());
+    let mut hung = 0;
+    for seed in 0..30 {
+        let which = (seed % 2) as usize;
+        for after in 10..40 {
+            let case = format!("seed {seed}, after {after} commands");
+            let mut world = World::new(machine.clone(), seed).unwrap();
+            write(&mut world, 0, BLOCKS * BLOCK, 1).unwrap();
+            flush(&mut world).unwrap();
+            for at in 0..12 {
+                write(&mut world, (40 + at) * BLOCK, BLOCK, 3).unwrap();
+            }
+            world.submit(GuestRequest { token: 1, op: GuestOp::Flush, now_ns: 0 });
+            (0..seed / 2).for_each(|_| _ = world.step());
+            world.go_down(true);
+            member(&mut world, which).hang_at_command(after, HangEnd::Late, after);
+            world.restart(machine.clone()).unwrap_or_else(|error| panic!("{case}: {error}"));
+            hung += u32::from(world.end_start_hang());
+            let found = read(&mut world, 0, BLOCKS * BLOCK).unwrap();
+            assert!(found == pattern(1, found.len()), "{case}");
+        }
+    }
+    println!("{hung} starts in which an SSD hung");
+    assert!(hung > 300, "{hung}");
 }
 
 /// The same of a single SSD, and of both of a pair.

@@ -10,16 +10,18 @@ use super::member::{MEMBERS, home_member, other};
 use crate::device::{SyncDevice, flush, read_each_page, whole_pages, write};
 use crate::error::StoreError;
 
-/// A pair as one device. A member that fails while the other one does not is dropped: the other one says so, and whoever began
-/// something begins again. A member of which labels say how much is resilvered gets what is written, and is not read; when it fails they
+/// A pair as one device. A member that does not take what is written, or does not answer, while the other one does, is dropped once the run
+/// has begun: the other one says so, and whoever began something begins again. A member of which labels say how much is resilvered gets what is written, and is not read; when it fails they
 /// say that nothing is.
 #[derive(Debug)]
 pub struct PairDevice<D> {
     pair: Pair,
     /// By member; those that labels say nothing good of are not touched.
     devices: [Option<D>; MEMBERS],
-    /// Epoch of the run that begins.
+    /// Epoch of the run that begins; 0 before labels say that it does, while nothing is written.
     epoch: u64,
+    /// A member was dropped in this run. What was found on it is believed no more, so that nothing more is read or written.
+    has_dropped: bool,
 }
 
 impl<D: SyncDevice> PairDevice<D> {
@@ -33,7 +35,7 @@ impl<D: SyncDevice> PairDevice<D> {
         if pair.resilvered_member().is_some_and(|member| devices[member].is_none()) {
             pair.resilvered_bytes = 0;
         }
-        let device = PairDevice { pair, devices, epoch: 0 };
+        let device = PairDevice { pair, devices, epoch: 0, has_dropped: false };
         assert!(device.pair.in_sync != [false; MEMBERS], "somebody has everything");
         device
     }
@@ -137,6 +139,9 @@ impl<D: SyncDevice> PairDevice<D> {
     /// is an error all the same, because what was found on that member alone is believed no more, and has to be looked for again, and because
     /// one that is resilvered may be known already to whoever goes on with that.
     fn with_all(&mut self, mut work: impl FnMut(&mut D) -> Result<(), MediaError>) -> Result<(), MediaError> {
+        if self.has_dropped {
+            return Err(MediaError::Gone);
+        }
         let mut results = [None; MEMBERS];
         for (member, result) in results.iter_mut().enumerate() {
             let is_passed = planted("start-passes-the-resilvered") && !self.pair.in_sync[member];
@@ -162,6 +167,7 @@ impl<D: SyncDevice> PairDevice<D> {
     }
 
     fn drop_member(&mut self, member: usize) -> Result<(), MediaError> {
+        self.has_dropped = true;
         if planted("dropped-in-a-start-without-a-label") {
             return Err(MediaError::Gone);
         }
@@ -169,9 +175,17 @@ impl<D: SyncDevice> PairDevice<D> {
             .map_or(Err(MediaError::Io), |()| Err(MediaError::Gone))
     }
 
+    /// Whether a member that does not answer a read is dropped. Otherwise nobody would know whether it has what the other one lacks: of
+    /// blocks that no flush is known to cover.
+    fn is_dropped_when_silent(&self, member: usize) -> bool {
+        let has_begun = self.epoch > 0;
+        has_begun && self.pair.in_sync[other(member)] && !planted("silent-ssd-stays-in-a-start")
+    }
+
     fn in_sync_device(&mut self, member: u16) -> Result<&mut D, MediaError> {
         let member = usize::from(member);
-        self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]).ok_or(MediaError::Gone)
+        let is_usable = self.pair.in_sync[member] && !self.has_dropped;
+        self.devices[member].as_mut().filter(|_| is_usable).ok_or(MediaError::Gone)
     }
 
     /// Reads from the first member that is asked and can.
@@ -184,11 +198,13 @@ impl<D: SyncDevice> PairDevice<D> {
         // What one says that answers counts before another one's silence: of what it cannot read other pages may be readable.
         let mut failure = MediaError::Gone;
         for &member in members {
-            let Some(device) = self.devices[member].as_mut().filter(|_| self.pair.in_sync[member]) else {
-                continue;
-            };
+            let Ok(device) = self.in_sync_device(member as u16) else { continue };
             match device.read(PairLabel::DATA_START_BYTES + offset_bytes, buf) {
                 Ok(()) => return Ok(member),
+                Err(MediaError::Gone) if self.is_dropped_when_silent(member) => {
+                    _ = self.drop_member(member);
+                    return Err(MediaError::Gone);
+                }
                 Err(MediaError::Gone) if !planted("silence-hides-what-cannot-be-read") => {}
                 Err(error) => failure = error,
             }
@@ -221,7 +237,7 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
             match self.read_from(&[member], offset_bytes, buf) {
                 Ok(_) if is_right(buf) => return Ok(()),
                 Ok(_) => {}
-                Err(_) if !self.pair.in_sync[member] => {}
+                Err(_) if !self.pair.in_sync[member] && !self.has_dropped => {}
                 Err(error) => failure = Some(error),
             }
         }
