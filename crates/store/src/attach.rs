@@ -2,8 +2,8 @@
 //! that every run starts with.
 
 use lode_format::{
-    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, Volume,
-    VolumeExtents, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, TableView,
+    Volume, VolumeExtents, VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
@@ -175,7 +175,7 @@ impl Store {
         space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         self.write_blocks_again(device, tag, space)?;
-        self.write_tables_again(device, space)
+        self.write_tables_again(device, tag, space)
     }
 
     /// Writes once more, to where they are, the dirty blocks that no flush is known to cover. The flush before the death of
@@ -215,6 +215,7 @@ impl Store {
     fn write_tables_again(
         &self,
         device: &mut dyn SyncDevice,
+        tag: VolumeTag,
         space: &RecoveredSpace,
     ) -> Result<(), StoreError> {
         if self.view.is_durable || planted("tables-not-written-again") {
@@ -228,7 +229,30 @@ impl Store {
             TableRun { ordinal, pages }
         });
         let recent = recent.filter(|run| !run.pages.is_empty());
-        rewrite(device, recent.map(|run| run.stretch(layout, extents)), |_| {})
+        let has_copies = device.has_copies();
+        rewrite(device, recent.map(|run| run.stretch(layout, extents)), |read| {
+            self.leave_out_foreign(has_copies, tag, extents, read);
+        })
+    }
+
+    /// Of pages that are whole and no place table's, written there instead of where they belong, none is written again: another device may have the right
+    /// one.
+    fn leave_out_foreign(
+        &self,
+        has_copies: bool,
+        tag: VolumeTag,
+        extents: &[u32],
+        ReadStretch { what: TableRun { ordinal, pages }, bytes, .. }: &mut ReadStretch<'_, TableRun>,
+    ) {
+        if !has_copies || planted("foreign-page-on-both-ssds") {
+            return;
+        }
+        let (cache, extent) = (self.view.superblock.cache, extents[*ordinal]);
+        for (page, pair) in pages.clone().zip(bytes.chunks_exact_mut(PAIR_BYTES)) {
+            let sides = pair.chunks_exact_mut(PAGE_BYTES);
+            let is_foreign = |side: &&mut [u8]| TableView::open(cache, tag, extent, page, side).is_err();
+            sides.filter(is_foreign).for_each(|side| side.fill(0));
+        }
     }
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks
@@ -426,7 +450,10 @@ impl Store {
         let mut left = stale.iter().copied().peekable();
         let runs = TableRun::around(stale, layout.extent.table_pages);
         let runs = runs.map(|run| run.stretch(layout, &extents.written));
-        rewrite(device, runs, |ReadStretch { what: TableRun { ordinal, pages }, bytes, .. }| {
+        let has_copies = device.has_copies();
+        rewrite(device, runs, |read| {
+            self.leave_out_foreign(has_copies, tag, &extents.written, read);
+            let ReadStretch { what: TableRun { ordinal, pages }, bytes, .. } = read;
             let ordinal = *ordinal;
             let first = ordinal * per_extent + pages.start as usize;
             while let Some(index) = left.next_if(|index| *index < first + pages.len()) {

@@ -1,6 +1,6 @@
 //! A device as start-up sees it: one step after the other, and errors that say what was tried where.
 
-use lode_format::{FormatError, PAGE_BYTES, is_sealed};
+use lode_format::{PAGE_BYTES, is_sealed};
 use lode_types::{MediaError, planted};
 
 use crate::error::StoreError;
@@ -199,6 +199,30 @@ pub(crate) fn read_with_tries(
     with_tries(tries, || device.read_right(offset, buf, is_right))
 }
 
+/// What each of the devices below has of these pages, where they have copies of their own. Pages that cannot be read are zeroes, which no page of ours is.
+pub(crate) fn for_each_copy(
+    device: &mut dyn SyncDevice,
+    offset: u64,
+    bytes: usize,
+    mut take: impl FnMut(&[u8]) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    if !device.has_copies() {
+        return Ok(());
+    }
+    let mut buf = vec![0; bytes];
+    for copy in device.copies(offset) {
+        if with_tries(TRIES, || device.read_copy(copy, offset, &mut buf)).is_err() {
+            for (at, page) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)) {
+                if with_tries(TRIES, || device.read_copy(copy, at, page)).is_err() {
+                    page.fill(0);
+                }
+            }
+        }
+        take(&buf)?;
+    }
+    Ok(())
+}
+
 /// Reads up to so many times, because a device may fail once and then not again.
 fn with_tries(tries: usize, mut read: impl FnMut() -> Result<(), MediaError>) -> Result<(), MediaError> {
     let mut result = Ok(());
@@ -242,27 +266,6 @@ pub(crate) fn read_each_page(
 
 pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
     device.write(offset, bytes).map_err(|error| StoreError::media("write", offset, error))
-}
-
-/// Refuses what is of another version on any of the devices below that have copies of it, whichever of them is read: a start makes copies
-/// the same, and would write over it. `look` says what is wrong with a copy.
-pub(crate) fn refuse_other_version(
-    device: &mut dyn SyncDevice,
-    offset: u64,
-    bytes: usize,
-    look: &dyn Fn(&[u8]) -> Option<FormatError>,
-) -> Result<(), StoreError> {
-    if !device.has_copies() || planted("other-version-on-one-ssd-overlooked") {
-        return Ok(());
-    }
-    let found = |copy: &[u8]| look(copy).filter(FormatError::is_of_other_version);
-    let mut buf = vec![0; bytes];
-    // A copy that cannot be read is of a device that a start does without.
-    let result = device.read_right(offset, &mut buf, &|copy| found(copy).is_some());
-    match result.ok().and_then(|()| found(&buf)) {
-        Some(error) => Err(StoreError::from(error).within("one SSD of the pair")),
-        None => Ok(()),
-    }
 }
 
 /// Runs of those of these pages that are whole, each with where it begins. Of a pair of SSDs a page that is not may be what one of them has,

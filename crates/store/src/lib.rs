@@ -29,6 +29,7 @@ mod empty_tables;
 mod error;
 mod found;
 mod free;
+mod heads;
 mod journal;
 mod membership;
 mod order;

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use lode_format::{JournalPage, PAGE_BYTES, RECORDS_PER_PAGE};
 use lode_types::planted;
 
-use crate::device::SyncDevice;
+use crate::device::{SyncDevice, for_each_copy};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::journal::{FIRST_PAGE, page_offset};
 use crate::recover::{HOW_TO_GO_ON, MOST, RecoverySource};
@@ -93,14 +93,23 @@ fn read_sides(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resul
         let bytes = (pairs.end - pairs.start) as usize * PAIR_BYTES;
         Stretch { offset_bytes, bytes, what: pairs.start }
     });
-    read_ahead(device, stretches, |ReadStretch { what: &first, offset_bytes, bytes, unreadable }| {
-        for at in unreadable {
-            let page = (at - offset_bytes) / PAGE_BYTES as u64;
-            sides.unreadable.push((first + page / 2, (page % 2) as u8));
+    read_ahead(
+        device,
+        stretches.clone(),
+        |ReadStretch { what: &first, offset_bytes, bytes, unreadable }| {
+            for at in unreadable {
+                let page = (at - offset_bytes) / PAGE_BYTES as u64;
+                sides.unreadable.push((first + page / 2, (page % 2) as u8));
+            }
+            sides.take_all(source, first, bytes)
+        },
+    )?;
+    if !planted("journal-of-one-ssd-counts") {
+        // One that wrote a page elsewhere, or not at all, and said that all went well, has what was there before.
+        for Stretch { offset_bytes, bytes, what: first } in stretches {
+            for_each_copy(device, offset_bytes, bytes, |bytes| sides.take_all(source, first, bytes))?;
         }
-        let mut pages = (0..).zip(bytes.chunks_exact(PAGE_BYTES));
-        pages.try_for_each(|(page, side)| sides.take(source, first + page / 2, side))
-    })?;
+    }
     Ok(sides)
 }
 
@@ -110,6 +119,12 @@ fn is_full(page: &JournalPage) -> bool {
 }
 
 impl Sides {
+    /// Takes what is in neighbouring pairs, from this one on.
+    fn take_all(&mut self, source: &RecoverySource<'_>, first: Pair, bytes: &[u8]) -> Result<(), StoreError> {
+        let mut pages = (0..).zip(bytes.chunks_exact(PAGE_BYTES));
+        pages.try_for_each(|(page, side)| self.take(source, first + page / 2, side))
+    }
+
     /// Takes a journal page of this ring, if it is one, instead of its other side where it says more.
     fn take(&mut self, source: &RecoverySource<'_>, pair: Pair, side: &[u8]) -> Result<(), StoreError> {
         let Ok(page) = JournalPage::decode(source.cache, side) else { return Ok(()) };

@@ -14,12 +14,12 @@ use lode_format::{
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, read_with_tries};
+use crate::device::{SyncDevice, for_each_copy, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{FoundPage, FoundPlaces};
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
-use crate::stretches::{ReadStretch, read_ahead};
+use crate::stretches::{ReadStretch, Stretch, read_ahead};
 use crate::table_runs::{PAIR_BYTES, TableRun};
 use crate::volume::{local_place, place_offset};
 
@@ -108,6 +108,13 @@ pub(crate) struct RecoverySource<'a> {
     pub(crate) blocks: u64,
     /// What the last run's record buffer has, in ascending order of their versions.
     pub(crate) buffered: &'a [Record],
+}
+
+impl RecoverySource<'_> {
+    /// The number of a page of an extent over all of them.
+    fn page_number(&self, (ordinal, page): (usize, u32)) -> usize {
+        ordinal * self.layout.extent.table_pages as usize + page as usize
+    }
 }
 
 /// Whether a place holds the bytes that an entry speaks of.
@@ -200,19 +207,66 @@ fn read_tables(
     let durable_tables = if source.run_version == 0 { 0 } else { source.run_version.max(durable_tables) };
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
     let runs = runs.map(|run| run.stretch(&source.layout, source.extents));
+    let (has_copies, mut damaged) = (device.has_copies() && !planted("table-of-one-ssd-counts"), Vec::new());
     read_ahead(device, runs, |read| {
         let ReadStretch { what: &TableRun { ordinal, ref pages }, bytes, unreadable, .. } = read;
         unreadable_pages += unreadable.len() as u64;
-        let extent = source.extents[ordinal];
         for (page, pair) in pages.clone().zip(bytes.chunks_exact(PAIR_BYTES)) {
-            let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
-            let (one, other) = pair.split_at(PAGE_BYTES);
-            let copies = (open(one), open(other));
+            let copies = open_copies(source, (ordinal, page), pair);
+            if has_copies && (copies.0.is_none() || copies.1.is_none()) {
+                damaged.push(TableRun { ordinal, pages: page..page + 1 });
+                continue;
+            }
             latest = take_page(&mut tables, source, (ordinal, page, durable_tables), copies)?.max(latest);
         }
         Ok(())
     })?;
+    for run in damaged {
+        let of_page = (run.ordinal, run.pages.start);
+        let pair = newest_of_each(device, source, run)?;
+        let copies = open_copies(source, of_page, &pair);
+        latest = take_page(&mut tables, source, (of_page.0, of_page.1, durable_tables), copies)?.max(latest);
+        // Whichever device has it right, others have not.
+        tables.page_mut(source.page_number(of_page)).is_settled = false;
+    }
     Ok((tables, latest, unreadable_pages))
+}
+
+/// Those of the two copies of a page of an extent that are whole and of that page.
+fn open_copies<'a>(
+    source: &RecoverySource<'_>,
+    (ordinal, page): (usize, u32),
+    pair: &'a [u8],
+) -> (Option<TableView<'a>>, Option<TableView<'a>>) {
+    let extent = source.extents[ordinal];
+    let open = |side| TableView::open(source.cache, source.tag, extent, page, side).ok();
+    let (one, other) = pair.split_at(PAGE_BYTES);
+    (open(one), open(other))
+}
+
+/// Both copies of a page, each from that of the devices below which has the newest one there. What is whole on the first of them may be of elsewhere,
+/// written there instead of where it belongs.
+fn newest_of_each(
+    device: &mut dyn SyncDevice,
+    source: &RecoverySource<'_>,
+    run: TableRun,
+) -> Result<Vec<u8>, StoreError> {
+    let of_page = (run.ordinal, run.pages.start);
+    let Stretch { offset_bytes, bytes, .. } = run.stretch(&source.layout, source.extents);
+    let mut newest = vec![0; bytes];
+    for_each_copy(device, offset_bytes, bytes, |found| {
+        let sequences = |pair| {
+            let (one, other) = open_copies(source, of_page, pair);
+            [one, other].map(|copy| copy.map(|copy| copy.sequence))
+        };
+        let (before, now) = (sequences(&newest), sequences(found));
+        for side in (0..2).filter(|&side| now[side] > before[side]) {
+            let bytes = side * PAGE_BYTES..(side + 1) * PAGE_BYTES;
+            newest[bytes.clone()].copy_from_slice(&found[bytes]);
+        }
+        Ok(())
+    })?;
+    Ok(newest)
 }
 
 /// Takes what a page of an extent says from the newer one of its readable copies. Gives the latest version that it speaks of. A flush
@@ -238,7 +292,7 @@ fn take_page(
             ));
         }
     };
-    let number = ordinal * source.layout.extent.table_pages as usize + page as usize;
+    let number = source.page_number((ordinal, page));
     let is_settled = matches!(copies, (Some(one), Some(other)) if say_the_same(&one, &other));
     let mut latest = newest.stamp;
     if !newest.is_empty() {

@@ -4,10 +4,11 @@
 //! says what is behind it.
 
 use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, Superblock, VolumeTag};
-use lode_types::{BlockSize, MediaError, planted};
+use lode_types::{BlockSize, planted};
 
-use crate::device::{SyncDevice, flush, read_each_page, refuse_other_version, write};
+use crate::device::{SyncDevice, flush, write};
 use crate::error::{StoreError, StoreErrorKind};
+use crate::heads::read_superblock;
 use crate::view::StoreView;
 
 /// An open cache SSD.
@@ -51,19 +52,7 @@ impl Store {
                 "the device is smaller than a superblock",
             ));
         }
-        let mut copies = [vec![0; PAGE_BYTES], vec![0; PAGE_BYTES]];
-        let mut unreadable = Vec::new();
-        for (copy, buf) in copies.iter_mut().enumerate() {
-            let at = DeviceLayout::superblock(copy as u8);
-            refuse_other_version(device, at, PAGE_BYTES, &|page| Superblock::decode(page).err())?;
-            unreadable.extend(read_each_page(device, at, buf)?);
-        }
-        let superblock = Superblock::newest([&copies[0], &copies[1]]);
-        superblock.map_err(|error| match unreadable.first() {
-            // What cannot be read may be what is looked for.
-            Some(&at) if !error.is_of_other_version() => StoreError::media("read", at, MediaError::Io),
-            _ => StoreError::of_page(StoreErrorKind::NotACache, error),
-        })
+        read_superblock(device)
     }
 
     /// Opens a cache for a new run: checks that the device is the one that was formatted, and raises

@@ -3,14 +3,13 @@
 
 use std::collections::HashMap;
 
-use lode_format::{
-    BootId, CacheId, DeviceLayout, Directory, EntryState, FormatError, Record, Superblock, Volume, VolumeTag,
-};
+use lode_format::{BootId, DeviceLayout, Directory, EntryState, Record, Superblock, Volume, VolumeTag};
 
 use crate::buffered::{BufferIgnored, TakenOver, read_buffer};
-use crate::device::{SyncDevice, read_each_page, refuse_other_version};
+use crate::device::SyncDevice;
 use crate::dropped::DroppedPlaces;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::heads::read_directory;
 use crate::recover::{Recovered, RecoverySource, recover};
 use crate::refusals;
 use crate::spec::VolumeSpec;
@@ -55,27 +54,6 @@ pub struct BlockCounts {
     pub dirty: u64,
 }
 
-/// Neither copy of the directory can be read, or one is of another version.
-fn no_directory(superblock: &Superblock, error: FormatError) -> StoreError {
-    let advice = match error.is_of_other_version() {
-        true => "",
-        false => {
-            ". Without it nobody knows whose blocks are where: restore the SSD from a copy; `lode format --force` makes it usable again \
-             and loses what it holds"
-        }
-    };
-    let error = StoreError::from(error);
-    StoreError::new(error.kind(), format!("cache {}: {}{advice}", superblock.cache, error.context()))
-}
-
-/// Refuses a directory of which any device below has a page of another version.
-pub(crate) fn refuse_other_directory(device: &mut dyn SyncDevice, cache: CacheId) -> Result<(), StoreError> {
-    let look = |copy: &[u8]| Directory::newest(cache, [copy, copy]).err();
-    [0, 1].into_iter().try_for_each(|copy| {
-        refuse_other_version(device, DeviceLayout::directory(copy), Directory::COPY_BYTES, &look)
-    })
-}
-
 impl StoreView {
     /// Reads what a device holds, and checks that it is the one that was formatted.
     pub fn read(device: &mut dyn SyncDevice) -> Result<StoreView, StoreError> {
@@ -93,16 +71,7 @@ impl StoreView {
             ));
         }
         let layout = superblock.layout()?;
-        refuse_other_directory(device, superblock.cache)?;
-        let mut copies = [vec![0; Directory::COPY_BYTES], vec![0; Directory::COPY_BYTES]];
-        let mut unreadable_pages = 0;
-        for (copy, buf) in copies.iter_mut().enumerate() {
-            // A copy that cannot be read whole is none.
-            unreadable_pages +=
-                read_each_page(device, DeviceLayout::directory(copy as u8), buf)?.len() as u64;
-        }
-        let directory = Directory::newest(superblock.cache, [&copies[0], &copies[1]])
-            .map_err(|error| no_directory(&superblock, error))?;
+        let (directory, unreadable_pages) = read_directory(device, superblock.cache)?;
         let buffered = HashMap::new();
         Ok(StoreView { superblock, layout, directory, buffered, unreadable_pages, is_durable: false })
     }

@@ -13,8 +13,8 @@ use super::member::MEMBERS;
 use super::stripes::Stripes;
 use crate::device::SyncDevice;
 use crate::error::{StoreError, StoreErrorKind};
+use crate::heads::refuse_other_directory;
 use crate::store::Store;
-use crate::view::refuse_other_directory;
 
 /// The pairs of a cache as one device. As with a single pair, whoever began something begins again when a member was dropped.
 #[derive(Debug)]

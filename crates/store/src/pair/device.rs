@@ -1,14 +1,15 @@
 //! A pair as starts see it: one device, whose members are written one after the other. It must not know what is read and written,
 //! but for the pages of metadata, which show whether they are whole.
 
-use lode_format::{CacheId, DeviceLayout, PAGE_BYTES, PairLabel, is_sealed};
+use lode_format::{CacheId, PAGE_BYTES, PairLabel, is_sealed};
 use lode_types::{BlockSize, MediaError, planted};
 
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
 use super::member::{MEMBERS, home_member, other};
-use crate::device::{SyncDevice, flush, read_each_page, whole_pages, write};
+use crate::device::SyncDevice;
 use crate::error::StoreError;
+use crate::heads::make_same;
 
 /// A pair as one device. A member that does not take what is written, or does not answer, while the other one does, is dropped once the run
 /// has begun: the other one says so, and whoever began something begins again. A member of which labels say how much is resilvered gets what is written, and is not read; when it fails they
@@ -87,13 +88,10 @@ impl<D: SyncDevice> PairDevice<D> {
     /// # Errors
     /// [`StoreErrorKind::Media`](crate::StoreErrorKind::Media).
     pub(super) fn make_heads_same(&mut self) -> Result<(), StoreError> {
-        if self.pair.number == 0 && (0..MEMBERS).all(|member| self.pair.writes_to(member)) {
-            let mut heads = vec![0; DeviceLayout::HEADS_BYTES as usize];
-            read_each_page(self, 0, &mut heads)?;
-            for (at, pages) in whole_pages(&heads) {
-                write(self, at, pages)?;
-            }
-            flush(self)?;
+        let is_first = self.pair.number == 0;
+        if is_first && (0..MEMBERS).all(|member| self.pair.writes_to(member)) {
+            let cache = self.pair.id;
+            make_same(self, cache)?;
         }
         Ok(())
     }
