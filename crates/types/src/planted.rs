@@ -1,5 +1,5 @@
 //! Deliberate bugs, one of which a build for the mutation check (`./dev mutants`, feature `mutants`) switches on for a run. Their
-//! names, what each breaks and who has to notice are in `ci/mutants.toml`.
+//! names, what each breaks and who has to notice are in `ci/planted`.
 //!
 //! The feature's build reads the environment, which nothing else in the pure crates does: a bug is chosen for a whole run, before any
 //! test of any crate begins. No other build has that code. It must not know what the bugs break.
