@@ -4,8 +4,8 @@
 //! volume, because the shards that write them know nothing of each other. What is noted of a disk counts for whoever is served
 //! from it, as long as `state_dir` is the same.
 
-use std::fs::{File, Metadata};
-use std::io::{ErrorKind, Write};
+use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use lode_engine::Fence;
@@ -15,6 +15,7 @@ use crate::boot::boot_text;
 use crate::config::Config;
 use crate::error::{ServerError, ServerErrorKind};
 use crate::files::file_identity;
+use crate::new_file::{folder_of, replace_durably, sync_folder};
 
 const CLEAN: &str = "The cache SSD failed, and what it held is being written to the backing disk without it. The next start drops \
                      this VM's clean blocks on the SSD and removes this file.\n";
@@ -231,12 +232,7 @@ impl FenceFile {
     }
 
     fn write(&self, noted: &Noted) -> std::io::Result<()> {
-        let new = self.path.with_extension("failed.new");
-        let mut file = File::create(&new)?;
-        file.write_all(noted.text().as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
-        self.sync_folder()
+        replace_durably(&self.path, &self.path.with_extension("failed.new"), &noted.text())
     }
 
     /// Notes what was noted under another name beside what is noted, and takes it away there.
@@ -267,13 +263,9 @@ impl FenceFile {
     fn remove(&self) -> Result<(), ServerError> {
         let gone = match std::fs::remove_file(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-            gone => gone.and_then(|()| self.sync_folder()),
+            gone => gone.and_then(|()| sync_folder(folder_of(&self.path))),
         };
         gone.map_err(|error| self.fault("remove", error))
-    }
-
-    fn sync_folder(&self) -> std::io::Result<()> {
-        File::open(self.path.parent().unwrap_or(Path::new(".")))?.sync_all()
     }
 
     pub(crate) fn fault(&self, what: &str, error: std::io::Error) -> ServerError {
@@ -285,6 +277,7 @@ impl FenceFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_file::failing::at_each_step;
 
     fn noted(distrust: Distrust, failed_boot: Option<&str>) -> Noted {
         Noted { distrust, failed_boot: failed_boot.map(str::to_owned), disks: Vec::new() }
@@ -315,6 +308,38 @@ mod tests {
         std::fs::write(&fence.path, "").unwrap();
         assert!(fence.noted().unwrap_err().to_string().contains("'clean' or 'all'"));
         assert!(fence.add(Fence::Clean).is_err());
+    }
+
+    /// Guarantee 2: whichever step fails, what was not to be believed stays so, also when it comes under another name.
+    #[test]
+    fn g2_a_failure_that_cannot_be_noted_makes_no_other_one_forgotten() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let [fence, other] = ["vm1", "vm2"].map(|vm| file(folder.path(), vm));
+        let distrust = |fence: &FenceFile| fence.noted().unwrap().map(|noted| noted.distrust);
+        fence.add(Fence::Clean).unwrap();
+        let after = |result: std::io::Result<()>, has_failed: bool| {
+            assert_eq!(result.is_err(), has_failed);
+            let found = distrust(&fence);
+            assert!(
+                found == Some(Distrust::All) || has_failed && found == Some(Distrust::Clean),
+                "{found:?}"
+            );
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+            obey(&fence);
+            fence.add(Fence::Clean).unwrap();
+        };
+        at_each_step(|| fence.add(Fence::All), after);
+        other.add(Fence::All).unwrap();
+        let after = |result: Result<(), ServerError>, has_failed: bool| {
+            assert_eq!(result.is_err(), has_failed);
+            let all = Some(Distrust::All);
+            assert!(distrust(&fence) == all || has_failed && distrust(&other) == all);
+            assert!(has_failed || distrust(&other).is_none());
+            [&fence, &other].into_iter().filter(|fence| distrust(fence).is_some()).for_each(obey);
+            fence.add(Fence::Clean).unwrap();
+            other.add(Fence::All).unwrap();
+        };
+        at_each_step(|| fence.take_over(&other), after);
     }
 
     /// Guarantees 1 and 2: it is believed again after a reboot, and not after any number of starts before.

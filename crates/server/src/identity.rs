@@ -5,8 +5,7 @@
 //! clean blocks may be older than the backing disk. With another backing disk all of its blocks are wrong.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, SsdConfig};
 use crate::error::{ServerError, ServerErrorKind};
+use crate::new_file::replace_durably;
 use crate::sidecar::decide::Seen;
 
 /// The state file's contents.
@@ -393,7 +393,7 @@ impl StateFile {
 
     fn write(&self, remembered: &Remembered) -> Result<(), ServerError> {
         let text = toml::to_string(remembered).map_err(|error| self.damaged(error))?;
-        self.replace(&text).map_err(|error| {
+        replace_durably(&self.path, &self.path.with_extension("state.new"), &text).map_err(|error| {
             let what = format!("Cannot write the state file {}; check `state_dir`", self.path.display());
             ServerError::because(ServerErrorKind::Identity, what, error)
         })
@@ -411,16 +411,6 @@ impl StateFile {
         toml::from_str(&text).map(Some).map_err(|error| self.damaged(error))
     }
 
-    fn replace(&self, text: &str) -> std::io::Result<()> {
-        let folder = self.path.parent().unwrap_or(Path::new("."));
-        let new = self.path.with_extension("state.new");
-        let mut file = File::create(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)?;
-        File::open(folder)?.sync_all()
-    }
-
     fn damaged(&self, error: impl std::error::Error + Send + Sync + 'static) -> ServerError {
         let what = format!(
             "State file {} is damaged; make sure the SSD is the right one and remove the file",
@@ -433,6 +423,7 @@ impl StateFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_file::failing::at_each_step;
 
     #[test]
     fn a_start_that_came_to_nothing_changes_nothing_of_how_the_last_run_ended() {
@@ -458,6 +449,25 @@ mod tests {
             assert_eq!(DaemonRun::end_of(Some(&run), Some("other")), other_boot, "{run:?}");
         }
         assert_eq!(DaemonRun::end_of(None, Some("this")), LastEnd::None);
+    }
+
+    /// Guarantee 9: whichever step fails, what was remembered before is, or what is new.
+    #[test]
+    fn g9_what_cannot_be_remembered_makes_nothing_forgotten() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let state = StateFile { path: folder.path().join("a.state") };
+        let before = "uuid = \"u\"\nepoch = 3\nssd = \"/dev/a\"\npair_generation = 4\n";
+        std::fs::write(&state.path, before).unwrap();
+        at_each_step(
+            || state.note_pair(0, 5),
+            |result, has_failed| {
+                assert_eq!(result.is_err(), has_failed);
+                let found = state.pair_generation("u", 0).unwrap();
+                assert!(found == Some(5) || has_failed && found == Some(4), "{found:?}");
+                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+                std::fs::write(&state.path, before).unwrap();
+            },
+        );
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //! not know what values mean: the whole of the new text is checked as any configuration is.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use lode_policy::nearest_name;
 use toml_edit::{DocumentMut, InlineTable, Item, TableLike, Value};
+
+use crate::new_file;
 
 /// How a value is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -231,27 +232,15 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut partial = std::ffi::OsString::from(".partial-");
     partial.extend(path.file_name());
     let partial = folder.join(partial);
-    // Left behind by a daemon that was killed in the middle.
-    match std::fs::remove_file(&partial) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let write = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&partial)?;
+    new_file::replace(&path, &partial, 0o600, |file| {
         file.write_all(text.as_bytes())?;
         let new = file.metadata()?;
         if (new.uid(), new.gid()) != (old.uid(), old.gid()) {
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+            fchown(&*file, Some(old.uid()), Some(old.gid()))?;
         }
-        file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))?;
-        file.sync_all()?;
-        std::fs::rename(&partial, &path)
-    };
-    write().inspect_err(|_| {
-        // It may not have come to be.
-        let _ = std::fs::remove_file(&partial);
+        file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))
     })?;
-    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
+    if let Err(error) = new_file::sync_folder(folder) {
         tracing::warn!("{} is written, but a power cut may undo that: {error}", path.display());
     }
     Ok(())
@@ -260,6 +249,7 @@ pub(super) fn replace(path: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_file::failing::at_each_step;
 
     const TEXT: &str = r#"# The host in rack 7.
 name = "a"
@@ -381,6 +371,24 @@ dram = "1GiB"
             let found = set(vm, &[(key, value)]).expect_err(key);
             assert!(found.contains(said), "{key}: {found}");
         }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_is_as_before() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, "old").unwrap();
+        at_each_step(
+            || replace(&file, "new"),
+            |result, has_failed| {
+                // That a power cut may undo it is said in the log alone.
+                let text = std::fs::read_to_string(&file).unwrap();
+                assert_eq!(text, if result.is_ok() { "new" } else { "old" });
+                assert!(has_failed || result.is_ok());
+                assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+                std::fs::write(&file, "old").unwrap();
+            },
+        );
     }
 
     #[test]

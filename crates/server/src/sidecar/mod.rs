@@ -8,7 +8,7 @@ pub(crate) mod decide;
 mod model;
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::{SidecarPlace, VmConfig};
 use crate::error::{ServerError, ServerErrorKind};
-use crate::new_file::beside;
+use crate::new_file::{BY_UMASK, beside, replace};
 
 /// Version of the file; a later one is not written over.
 const VERSION: u32 = 1;
@@ -163,10 +163,7 @@ impl Sidecar {
         let mut new: OsString = path.into();
         // Another host may be at the same file; then each is at its own.
         new.push(format!(".{}.new", self.name));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
+        replace(path, Path::new(&new), BY_UMASK, |file| file.write_all(text.as_bytes()))
     }
 }
 
@@ -191,6 +188,8 @@ pub(crate) fn beside_image(image: &Path) -> std::io::Result<Option<PathBuf>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::new_file::failing::at_each_step;
+    use crate::new_file::sync_folder;
 
     fn owner() -> CacheOwner {
         CacheOwner {
@@ -241,6 +240,23 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
         assert!(Sidecar::read(&path).is_err());
+    }
+
+    /// Guarantee 1: whichever step fails, another host finds the old file or the new one.
+    #[test]
+    fn g1_a_sidecar_that_cannot_be_written_is_as_before() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let path = folder.path().join("disk.img.sidecar");
+        let [old, new] = [3, 4].map(|generation| Sidecar::new(&owner(), "web", None, generation));
+        old.write(&path).unwrap();
+        let written = || new.write(&path).and_then(|()| sync_folder(folder.path()));
+        at_each_step(written, |result, has_failed| {
+            assert_eq!(result.is_err(), has_failed);
+            let found = Sidecar::read(&path).unwrap();
+            assert!(found.as_ref() == Some(&new) || has_failed && found.as_ref() == Some(&old), "{found:?}");
+            assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+            old.write(&path).unwrap();
+        });
     }
 
     #[test]
