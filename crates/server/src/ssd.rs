@@ -404,8 +404,7 @@ fn serve_from(
                     members[member] = Some(of_daemon.under_path(path)?);
                 }
                 let disks = MemberDisks { pair: of_pairs.clone(), members };
-                let pair =
-                    ServedPair::new(files, (*pair, epoch), disks, state.clone(), ssd.resilver_rate_bytes);
+                let pair = ServedPair::new(files, (*pair, epoch), disks, state.clone(), ssd.resilver);
                 Ok(Arc::new(pair))
             };
             let pairs =

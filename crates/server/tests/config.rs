@@ -6,7 +6,7 @@ use lode_media::DriverChoice;
 use lode_policy::OfSized;
 use lode_reuse::sizing::Objective;
 use lode_server::ServerErrorKind;
-use lode_server::config::{Address, Config, HostMode};
+use lode_server::config::{Address, Config, HostMode, ResilverRates};
 use lode_types::{BlockSize, Level};
 
 const GOOD: &str = r#"
@@ -287,11 +287,14 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
     let of = |keys: &str| parse(&HOST.replacen(ssd, &format!("{ssd}{keys}\n"), 1));
     let pair =
         of("mirror = \"/dev/nvme1n1\"\ntimeout = \"3s\"\nresilver_rate = \"1MiB\"").unwrap().ssd.unwrap();
+    let rates = |most_bytes, least_bytes| ResilverRates { most_bytes, least_bytes };
     assert_eq!(pair.pairs, [["/dev/nvme0n1", "/dev/nvme1n1"].map(PathBuf::from)]);
     assert_eq!(pair.timeout.as_secs(), 3);
-    assert_eq!(pair.resilver_rate_bytes, 1 << 20);
+    assert_eq!(pair.resilver, rates(1 << 20, 1 << 20));
     let usual = of("mirror = \"/dev/nvme1n1\"").unwrap().ssd.unwrap();
-    assert_eq!((usual.timeout.as_secs(), usual.resilver_rate_bytes), (10, 200 << 20));
+    assert_eq!((usual.timeout.as_secs(), usual.resilver), (10, rates(200 << 20, 4 << 20)));
+    let never = of("mirror = \"/dev/nvme1n1\"\nresilver_min_rate = \"0\"").unwrap().ssd.unwrap();
+    assert_eq!(never.resilver, rates(200 << 20, 0));
     assert!(of("").unwrap().ssd.unwrap().pairs.is_empty());
     let rated = |keys: &str| of(keys).unwrap().ssd.unwrap().rated_write_bytes;
     assert_eq!(rated("written_tb = 1200"), Some(1_200_000_000_000_000));
@@ -303,6 +306,8 @@ fn a_pair_of_ssds_arrives_or_is_refused() {
         ("mirror = \"/dev/nvme1n1\"\ntimeout = \"never\"", "'timeout'"),
         ("mirror = \"/dev/nvme1n1\"\ntimeout = \"11min\"", "'timeout'"),
         ("mirror = \"/dev/nvme1n1\"\nresilver_rate = \"1KiB\"", "'resilver_rate'"),
+        ("resilver_min_rate = \"1MiB\"", "add 'mirror'"),
+        ("mirror = \"/dev/nvme1n1\"\nresilver_min_rate = \"201MiB\"", "more than 'resilver_rate', 200 MiB"),
         ("written_tb = 0", "'written_tb'"),
         ("written_tb = -1.0", "'written_tb'"),
         ("written_tb = nan", "'written_tb'"),

@@ -109,8 +109,17 @@ pub enum ShmDir {
 pub const DEFAULT_SSD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest that it may take.
 pub const MAX_SSD_TIMEOUT: Duration = Duration::from_secs(600);
-/// Bytes a second that a resilver copies to an SSD of a pair, unless the configuration says otherwise.
-pub const DEFAULT_RESILVER_BYTES: u64 = 200 << 20;
+/// How fast a resilver copies to an SSD of a pair, unless the configuration says otherwise.
+pub const DEFAULT_RESILVER: ResilverRates = ResilverRates { most_bytes: 200 << 20, least_bytes: 4 << 20 };
+
+/// Bytes a second that a resilver copies to one of a pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResilverRates {
+    /// At most.
+    pub most_bytes: u64,
+    /// For how few guests are spared while they use the SSDs: it copies as many, as far as the SSDs can.
+    pub least_bytes: u64,
+}
 
 /// The cache SSD, or the read SSD.
 #[derive(Clone, Debug)]
@@ -121,8 +130,8 @@ pub struct SsdConfig {
     pub pairs: Vec<[PathBuf; 2]>,
     /// How long one of a pair may take for a command before it is dropped; whole seconds.
     pub timeout: Duration,
-    /// Bytes a second that a resilver copies to one of a pair.
-    pub resilver_rate_bytes: u64,
+    /// How fast a resilver copies to one of a pair.
+    pub resilver: ResilverRates,
     /// Bytes that may be written to it in all, of pairs to each SSD; none where no rating is named.
     pub rated_write_bytes: Option<u64>,
     /// The identity it must have.

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::raw::Fault;
-use super::{DEFAULT_RESILVER_BYTES, DEFAULT_SSD_TIMEOUT, MAX_SSD_TIMEOUT, Period, Size, SsdConfig};
+use super::{DEFAULT_RESILVER, DEFAULT_SSD_TIMEOUT, MAX_SSD_TIMEOUT, Period, ResilverRates, Size, SsdConfig};
 
 /// Ratings that an SSD may have.
 const RATED_TB: RangeInclusive<f64> = 0.001..=1e6;
@@ -24,6 +24,7 @@ pub(super) struct RawSsd {
     pairs: Option<Spanned<Vec<Vec<PathBuf>>>>,
     timeout: Option<Spanned<Period>>,
     resilver_rate: Option<Spanned<Size>>,
+    resilver_min_rate: Option<Spanned<Size>>,
     written_tb: Option<Spanned<f64>>,
     uuid: Option<Spanned<String>>,
 }
@@ -38,14 +39,14 @@ pub(super) fn check(ssd: Spanned<RawSsd>) -> Result<SsdConfig, Fault> {
         let wrong = "Key 'uuid' is not a cache's identity; `lode format` printed it";
         text.get_ref().parse::<CacheId>().map_err(|_| Fault::at(text.span(), wrong))
     };
+    let of_members = of_members(&ssd);
     let (path, pairs) = match ssd.pairs {
         None => devices(ssd.path, ssd.mirror, at)?,
         Some(pairs) => devices_of_pairs(pairs, ssd.path.as_ref().or(ssd.mirror.as_ref()))?,
     };
-    let mut of_pair =
-        [ssd.timeout.as_ref().map(Spanned::span), ssd.resilver_rate.as_ref().map(Spanned::span)].into_iter();
-    if let Some(span) = of_pair.find_map(|span| span).filter(|_| pairs.is_empty()) {
-        let message = "Keys 'timeout' and 'resilver_rate' are of a pair of SSDs; add 'mirror', or remove them until the second SSD comes";
+    if let Some(span) = of_members.filter(|_| pairs.is_empty()) {
+        let message = "Keys 'timeout', 'resilver_rate' and 'resilver_min_rate' are of a pair of SSDs; add 'mirror', or remove them until the \
+                       second SSD comes";
         return Err(Fault::at(span, message));
     }
     let timeout = match ssd.timeout {
@@ -58,17 +59,38 @@ pub(super) fn check(ssd: Spanned<RawSsd>) -> Result<SsdConfig, Fault> {
             )
         })?,
     };
-    let resilver_rate_bytes = match ssd.resilver_rate {
-        None => DEFAULT_RESILVER_BYTES,
+    let resilver = resilver_rates(ssd.resilver_rate, ssd.resilver_min_rate)?;
+    let rated_write_bytes = ssd.written_tb.map(rated_bytes).transpose()?;
+    let uuid = ssd.uuid.map(parse).transpose()?;
+    Ok(SsdConfig { path, pairs, timeout, resilver, rated_write_bytes, uuid })
+}
+
+/// Where it says something that only members of pairs have.
+fn of_members(ssd: &RawSsd) -> Option<Range<usize>> {
+    let timeout = ssd.timeout.as_ref().map(Spanned::span);
+    let rates = [&ssd.resilver_rate, &ssd.resilver_min_rate];
+    timeout.or_else(|| rates.into_iter().flatten().map(Spanned::span).next())
+}
+
+fn resilver_rates(most: Option<Spanned<Size>>, least: Option<Spanned<Size>>) -> Result<ResilverRates, Fault> {
+    let most_bytes = match most {
+        None => DEFAULT_RESILVER.most_bytes,
         Some(rate) if rate.get_ref().0 < BlockSize::MAX_BYTES => {
             let message = "Key 'resilver_rate' is less than 64 KiB a second; a resilver would never end";
             return Err(Fault::at(rate.span(), message));
         }
         Some(rate) => rate.into_inner().0,
     };
-    let rated_write_bytes = ssd.written_tb.map(rated_bytes).transpose()?;
-    let uuid = ssd.uuid.map(parse).transpose()?;
-    Ok(SsdConfig { path, pairs, timeout, resilver_rate_bytes, rated_write_bytes, uuid })
+    let least_bytes = match least {
+        None => DEFAULT_RESILVER.least_bytes.min(most_bytes),
+        Some(rate) if rate.get_ref().0 > most_bytes => {
+            let message =
+                format!("Key 'resilver_min_rate' is more than 'resilver_rate', {}", Size(most_bytes));
+            return Err(Fault::at(rate.span(), message));
+        }
+        Some(rate) => rate.into_inner().0,
+    };
+    Ok(ResilverRates { most_bytes, least_bytes })
 }
 
 /// Of one device, or one pair.
@@ -145,16 +167,11 @@ pub(super) fn check_no_pair(ssd: Spanned<RawSsd>) -> Result<Spanned<RawSsd>, Fau
             "Key 'written_tb' is of [ssd]: what is written to a read SSD is not shown beside a rating",
         ));
     }
-    let mut of_pairs = [
-        of_ssd.mirror.as_ref().map(Spanned::span),
-        of_ssd.pairs.as_ref().map(Spanned::span),
-        of_ssd.timeout.as_ref().map(Spanned::span),
-        of_ssd.resilver_rate.as_ref().map(Spanned::span),
-    ]
-    .into_iter();
-    match of_pairs.find_map(|span| span) {
+    let devices = of_ssd.mirror.as_ref().map(Spanned::span).or(of_ssd.pairs.as_ref().map(Spanned::span));
+    match devices.or_else(|| of_members(of_ssd)) {
         Some(span) => {
-            let message = "Keys 'mirror', 'pairs', 'timeout' and 'resilver_rate' are of [ssd]: nothing is only on a read SSD";
+            let message = "Keys 'mirror', 'pairs', 'timeout', 'resilver_rate' and 'resilver_min_rate' are of [ssd]: nothing is only on a \
+                           read SSD";
             Err(Fault::at(span, message))
         }
         None => Ok(ssd),

@@ -16,7 +16,7 @@ use lode_store::pair::{MEMBERS, Pair, Resilver, read_part, write_label, write_pa
 
 use super::device::MemberDevice;
 use super::served::{ServedPair, State, TICK, flush_member};
-use crate::config::Size;
+use crate::config::{ResilverRates, Size};
 use crate::events::EventKind;
 use crate::guard::guarded;
 use crate::shared::DisksOf;
@@ -37,6 +37,17 @@ const GIVEN_UP: &str = "it was given up";
 
 /// What is said where something else happens to the pair.
 const NOT_AT_REST: &str = "The pair is not at rest: see `lode device list` and the log, and try again";
+
+/// How long is waited after a part of so many bytes that took so long: as the highest rate asks for; and while guests ask for something until the
+/// SSDs were left to them, but no longer than the lowest rate allows. A resilver that guests hold up for ever leaves what is dirty on one SSD.
+fn pause_after(part_bytes: u64, took: Duration, has_commands: bool, rates: ResilverRates) -> Duration {
+    let left_of = |rate_bytes: u64| {
+        let of_part = part_bytes as f64 / rate_bytes.max(1) as f64;
+        Duration::try_from_secs_f64(of_part).unwrap_or(Duration::MAX).saturating_sub(took)
+    };
+    let to_guests = if has_commands { took.saturating_mul(LEFT_TO_GUESTS) } else { Duration::ZERO };
+    left_of(rates.most_bytes).max(to_guests.min(left_of(rates.least_bytes)))
+}
 
 /// Why labels could not be written.
 enum LabelError {
@@ -279,12 +290,9 @@ impl ServedPair {
         state.resilver == one.number && self.health().0.resilvering == Some(one.member)
     }
 
-    /// Waits until the next part may be copied after one of so many bytes that took so long: as long as the rate asks for, and while guests ask
-    /// for something until the SSDs were left to them.
+    /// Waits until the next part may be copied after one of so many bytes that took so long.
     fn pace(&self, part_bytes: u64, took: Duration, has_commands: bool) {
-        let of_rate = Duration::from_secs_f64(part_bytes as f64 / self.rate_bytes as f64);
-        let left_to_guests = if has_commands { took * LEFT_TO_GUESTS } else { Duration::ZERO };
-        self.pause(of_rate.saturating_sub(took).max(left_to_guests));
+        self.pause(pause_after(part_bytes, took, has_commands, self.rates));
     }
 
     fn pause(&self, pause: Duration) {
@@ -410,4 +418,32 @@ fn copy(from: &mut MemberDevice, to: &mut MemberDevice, part: &Range<u64>) -> Re
         )
     })?;
     write_part(to, part, &bytes).map_err(|error| format!("it cannot be written at byte {at} ({error:?})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resilver_spares_guests_but_does_end() {
+        const MS: Duration = Duration::from_millis(1);
+        let rates = ResilverRates { most_bytes: 64 << 20, least_bytes: 4 << 20 };
+        let pause = |took, has_commands| pause_after(64 << 10, took, has_commands, rates);
+        // At the highest rate a part takes a 1024th of a second, at the lowest a 64th.
+        assert_eq!(
+            [pause(MS / 2, false), pause(MS, false)],
+            [Duration::from_secs(1) / 1024 - MS / 2, Duration::ZERO]
+        );
+        assert_eq!(
+            [pause(MS / 20, true), pause(MS, true)],
+            [Duration::from_secs(1) / 1024 - MS / 20, 6 * MS]
+        );
+        assert_eq!(
+            [pause(2 * MS, true), pause(3 * MS, true)],
+            [12 * MS, Duration::from_secs(1) / 64 - 3 * MS]
+        );
+        assert_eq!(pause(16 * MS, true), Duration::ZERO);
+        let never = ResilverRates { least_bytes: 0, ..rates };
+        assert_eq!(pause_after(64 << 10, 900 * MS, true, never), 5400 * MS);
+    }
 }

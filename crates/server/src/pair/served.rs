@@ -19,6 +19,7 @@ use lode_store::pair::{
 };
 
 use super::device::{MemberDevice, PairFiles};
+use crate::config::ResilverRates;
 use crate::events::{EventKind, Events};
 use crate::identity::StateFile;
 use crate::shared::DisksOf;
@@ -97,8 +98,8 @@ pub(crate) struct ServedPair {
     disks: DisksOf,
     pub(super) state_file: StateFile,
     limit: Duration,
-    /// Bytes a second that a resilver copies.
-    pub(super) rate_bytes: u64,
+    /// How fast a resilver copies.
+    pub(super) rates: ResilverRates,
     /// Epoch of the run.
     pub(super) epoch: u64,
     events: OnceLock<Events>,
@@ -136,7 +137,7 @@ impl ServedPair {
         (labels, epoch): (Pair, u64),
         disks: MemberDisks,
         state_file: StateFile,
-        rate_bytes: u64,
+        rates: ResilverRates,
     ) -> ServedPair {
         // One of which labels say how much it has gets what is written from the beginning.
         let (in_sync, resilvering) = (labels.in_sync, labels.resilvered_member());
@@ -178,7 +179,7 @@ impl ServedPair {
             disks: pair,
             state_file,
             limit: files.limit,
-            rate_bytes,
+            rates,
             epoch,
             events: OnceLock::new(),
             is_closing: AtomicBool::new(false),
