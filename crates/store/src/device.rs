@@ -199,18 +199,19 @@ pub(crate) fn read_with_tries(
     with_tries(tries, || device.read_right(offset, buf, is_right))
 }
 
-/// What each of the devices below has of these pages, where they have copies of their own. Pages that cannot be read are zeroes, which no page of ours is.
+/// What each of the devices below has of these pages, where they have copies of their own, but for so many of the first. Pages that cannot be read are
+/// zeroes, which no page of ours is.
 pub(crate) fn for_each_copy(
     device: &mut dyn SyncDevice,
-    offset: u64,
-    bytes: usize,
+    skipped: usize,
+    (offset, bytes): (u64, usize),
     mut take: impl FnMut(&[u8]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     if !device.has_copies() {
         return Ok(());
     }
     let mut buf = vec![0; bytes];
-    for copy in device.copies(offset) {
+    for copy in device.copies(offset).into_iter().skip(skipped) {
         if with_tries(TRIES, || device.read_copy(copy, offset, &mut buf)).is_err() {
             for (at, page) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)) {
                 if with_tries(TRIES, || device.read_copy(copy, at, page)).is_err() {

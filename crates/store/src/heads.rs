@@ -39,7 +39,7 @@ fn read_head(
     let mut bytes = vec![0; len];
     let unreadable = read_each_page(device, at, &mut bytes)?;
     let mut head = Head { at, generation: generation_of(&bytes), bytes, unreadable };
-    for_each_copy(device, at, len, |bytes| {
+    for_each_copy(device, 0, (at, len), |bytes| {
         head.take(generation_of(bytes), bytes);
         Ok(())
     })?;

@@ -105,9 +105,9 @@ fn read_sides(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resul
         },
     )?;
     if !planted("journal-of-one-ssd-counts") {
-        // One that wrote a page elsewhere, or not at all, and said that all went well, has what was there before.
+        // One that wrote a page elsewhere, or not at all, and said that all went well, has what was there before. The first one was read above.
         for Stretch { offset_bytes, bytes, what: first } in stretches {
-            for_each_copy(device, offset_bytes, bytes, |bytes| sides.take_all(source, first, bytes))?;
+            for_each_copy(device, 1, (offset_bytes, bytes), |bytes| sides.take_all(source, first, bytes))?;
         }
     }
     Ok(sides)

@@ -254,7 +254,7 @@ fn newest_of_each(
     let of_page = (run.ordinal, run.pages.start);
     let Stretch { offset_bytes, bytes, .. } = run.stretch(&source.layout, source.extents);
     let mut newest = vec![0; bytes];
-    for_each_copy(device, offset_bytes, bytes, |found| {
+    for_each_copy(device, 0, (offset_bytes, bytes), |found| {
         let sequences = |pair| {
             let (one, other) = open_copies(source, of_page, pair);
             [one, other].map(|copy| copy.map(|copy| copy.sequence))
