@@ -159,6 +159,11 @@ pub struct TableView<'a> {
 }
 
 impl<'a> TableView<'a> {
+    /// Whether it is the copy that its sequence is written to.
+    pub fn is_copy(&self, copy: u8) -> bool {
+        (self.sequence & 1) as u8 == copy
+    }
+
     /// Checks that these bytes are the page expected at this place.
     pub fn open(
         cache: CacheId,

@@ -33,7 +33,7 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 /// returned as well, a power cut cannot undo it.
 ///
 /// # Errors
-/// What was there before stays, and nothing is left under the other name.
+/// What was there before stays. Nothing is left under the other name but what nobody could remove.
 pub(crate) fn replace(
     path: &Path,
     new: &Path,

@@ -249,9 +249,12 @@ impl Store {
         }
         let (cache, extent) = (self.view.superblock.cache, extents[*ordinal]);
         for (page, pair) in pages.clone().zip(bytes.chunks_exact_mut(PAIR_BYTES)) {
-            let sides = pair.chunks_exact_mut(PAGE_BYTES);
-            let is_foreign = |side: &&mut [u8]| TableView::open(cache, tag, extent, page, side).is_err();
-            sides.filter(is_foreign).for_each(|side| side.fill(0));
+            for (number, side) in (0..).zip(pair.chunks_exact_mut(PAGE_BYTES)) {
+                let table = TableView::open(cache, tag, extent, page, side);
+                if !table.is_ok_and(|table| table.is_copy(number)) {
+                    side.fill(0);
+                }
+            }
         }
     }
 

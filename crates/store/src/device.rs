@@ -199,29 +199,58 @@ pub(crate) fn read_with_tries(
     with_tries(tries, || device.read_right(offset, buf, is_right))
 }
 
-/// What each of the devices below has of these pages, where they have copies of their own, but for so many of the first. Pages that cannot be read are
-/// zeroes, which no page of ours is.
+/// What each of the devices below has of these pages, where they have copies of their own, and the offsets of those that it cannot read, whose bytes
+/// are zeroes then, which no page of ours is. One that does not answer is left out.
+///
+/// # Errors
+/// Those of `take`, and that none of them answers.
 pub(crate) fn for_each_copy(
     device: &mut dyn SyncDevice,
-    skipped: usize,
     (offset, bytes): (u64, usize),
-    mut take: impl FnMut(&[u8]) -> Result<(), StoreError>,
+    mut take: impl FnMut(&[u8], &[u64]) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    if !device.has_copies() {
-        return Ok(());
-    }
     let mut buf = vec![0; bytes];
-    for copy in device.copies(offset).into_iter().skip(skipped) {
-        if with_tries(TRIES, || device.read_copy(copy, offset, &mut buf)).is_err() {
-            for (at, page) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)) {
-                if with_tries(TRIES, || device.read_copy(copy, at, page)).is_err() {
-                    page.fill(0);
-                }
+    let mut has_answered = false;
+    for copy in device.copies(offset) {
+        if let Ok(unreadable) = read_pages_of(device, copy, offset, &mut buf) {
+            take(&buf, &unreadable)?;
+            has_answered = true;
+        }
+    }
+    if has_answered { Ok(()) } else { Err(StoreError::media("read", offset, MediaError::Gone)) }
+}
+
+/// Reads pages of one of the devices below; where that fails, page by page. Gives the offsets of those that cannot be read.
+fn read_pages_of(
+    device: &mut dyn SyncDevice,
+    copy: u16,
+    offset: u64,
+    buf: &mut [u8],
+) -> Result<Vec<u64>, MediaError> {
+    /// After so many that cannot be read, with none before that can, nothing is.
+    const MOST_IN_VAIN: usize = 8;
+    match device.read_copy(copy, offset, buf) {
+        Ok(()) => return Ok(Vec::new()),
+        Err(MediaError::Gone) => return Err(MediaError::Gone),
+        Err(_) => {}
+    }
+    let mut unreadable = Vec::new();
+    for (number, (at, page)) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)).enumerate() {
+        let is_in_vain = number >= MOST_IN_VAIN && unreadable.len() == number;
+        match if is_in_vain {
+            Err(MediaError::Io)
+        } else {
+            with_tries(TRIES, || device.read_copy(copy, at, page))
+        } {
+            Ok(()) => {}
+            Err(MediaError::Gone) => return Err(MediaError::Gone),
+            Err(_) => {
+                page.fill(0);
+                unreadable.push(at);
             }
         }
-        take(&buf)?;
     }
-    Ok(())
+    Ok(unreadable)
 }
 
 /// Reads up to so many times, because a device may fail once and then not again.

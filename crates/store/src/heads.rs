@@ -1,11 +1,11 @@
 //! What describes a cache, superblock and directory, as a start finds it: in each of its places the newest whole one counts, whichever of the
-//! devices below has it. One that wrote it elsewhere, or not at all, and said that all went well has an older one there. It must not know what
-//! is in them, nor labels of pairs.
+//! devices below has it. One that wrote it elsewhere, or not at all, and said that all went well has an older one there, which mostly makes no
+//! difference, as both places are written one after the other. It must not know what is in them, nor labels of pairs.
 
 use lode_format::{CacheId, DeviceLayout, Directory, FormatError, PAGE_BYTES, Superblock};
 use lode_types::{MediaError, planted};
 
-use crate::device::{SyncDevice, flush, for_each_copy, read_each_page, whole_pages, write};
+use crate::device::{SyncDevice, flush, for_each_copy, read_each_page, write};
 use crate::error::{StoreError, StoreErrorKind};
 
 /// Why a copy is none, or its generation.
@@ -39,12 +39,15 @@ fn read_head(
     let mut bytes = vec![0; len];
     let unreadable = read_each_page(device, at, &mut bytes)?;
     let mut head = Head { at, generation: generation_of(&bytes), bytes, unreadable };
-    for_each_copy(device, 0, (at, len), |bytes| {
+    if !device.has_copies() {
+        return Ok(head);
+    }
+    for_each_copy(device, (at, len), |bytes, _| {
         head.take(generation_of(bytes), bytes);
         Ok(())
     })?;
     match head.generation {
-        Err(error) if error.is_of_other_version() && device.has_copies() => {
+        Err(error) if error.is_of_other_version() => {
             Err(StoreError::from(error).within("one SSD of the pair"))
         }
         _ => Ok(head),
@@ -135,11 +138,9 @@ fn no_directory(cache: CacheId, error: FormatError) -> StoreError {
 /// Those of the device.
 pub(crate) fn make_same(device: &mut dyn SyncDevice, cache: CacheId) -> Result<(), StoreError> {
     let heads = superblocks(device)?.into_iter().chain(directories(device, cache)?);
-    for head in heads {
-        // Of one that is not whole anywhere, no page takes the place of a right one.
-        for (within, pages) in whole_pages(&head.bytes) {
-            write(device, head.at + within, pages)?;
-        }
+    // One that is whole nowhere, not even from pages of several of them, is none anywhere.
+    for head in heads.filter(|head| head.generation.is_ok()) {
+        write(device, head.at, &head.bytes)?;
     }
     flush(device)
 }

@@ -93,23 +93,14 @@ fn read_sides(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resul
         let bytes = (pairs.end - pairs.start) as usize * PAIR_BYTES;
         Stretch { offset_bytes, bytes, what: pairs.start }
     });
-    read_ahead(
-        device,
-        stretches.clone(),
-        |ReadStretch { what: &first, offset_bytes, bytes, unreadable }| {
-            for at in unreadable {
-                let page = (at - offset_bytes) / PAGE_BYTES as u64;
-                sides.unreadable.push((first + page / 2, (page % 2) as u8));
-            }
-            sides.take_all(source, first, bytes)
-        },
-    )?;
-    if !planted("journal-of-one-ssd-counts") {
-        // One that wrote a page elsewhere, or not at all, and said that all went well, has what was there before. The first one was read above.
-        for Stretch { offset_bytes, bytes, what: first } in stretches {
-            for_each_copy(device, 1, (offset_bytes, bytes), |bytes| sides.take_all(source, first, bytes))?;
-        }
+    if device.has_copies() && !planted("journal-of-one-ssd-counts") {
+        stretches.into_iter().try_for_each(|stretch| sides.take_of_each(device, source, stretch))?;
+        return Ok(sides);
     }
+    read_ahead(device, stretches, |ReadStretch { what: &first, offset_bytes, bytes, unreadable }| {
+        sides.note_unreadable(first, offset_bytes, unreadable);
+        sides.take_all(source, first, bytes)
+    })?;
     Ok(sides)
 }
 
@@ -119,6 +110,34 @@ fn is_full(page: &JournalPage) -> bool {
 }
 
 impl Sides {
+    /// Takes what each of the devices below has in neighbouring pairs: one that wrote a page elsewhere, or not at all, and said that all went well, has
+    /// what was there before. What none of them can read is unreadable.
+    fn take_of_each(
+        &mut self,
+        device: &mut dyn SyncDevice,
+        source: &RecoverySource<'_>,
+        Stretch { offset_bytes, bytes, what: first }: Stretch<Pair>,
+    ) -> Result<(), StoreError> {
+        let mut by_none: Option<Vec<u64>> = None;
+        for_each_copy(device, (offset_bytes, bytes), |bytes, unreadable| {
+            match &mut by_none {
+                Some(by_none) => by_none.retain(|at| unreadable.contains(at)),
+                None => by_none = Some(unreadable.to_vec()),
+            }
+            self.take_all(source, first, bytes)
+        })?;
+        self.note_unreadable(first, offset_bytes, by_none.unwrap_or_default());
+        Ok(())
+    }
+
+    /// Pages at these offsets cannot be read, in the pairs from this one on.
+    fn note_unreadable(&mut self, first: Pair, offset_bytes: u64, unreadable: Vec<u64>) {
+        for at in unreadable {
+            let page = (at - offset_bytes) / PAGE_BYTES as u64;
+            self.unreadable.push((first + page / 2, (page % 2) as u8));
+        }
+    }
+
     /// Takes what is in neighbouring pairs, from this one on.
     fn take_all(&mut self, source: &RecoverySource<'_>, first: Pair, bytes: &[u8]) -> Result<(), StoreError> {
         let mut pages = (0..).zip(bytes.chunks_exact(PAGE_BYTES));

@@ -213,7 +213,8 @@ fn read_tables(
         unreadable_pages += unreadable.len() as u64;
         for (page, pair) in pages.clone().zip(bytes.chunks_exact(PAIR_BYTES)) {
             let copies = open_copies(source, (ordinal, page), pair);
-            if has_copies && (copies.0.is_none() || copies.1.is_none()) {
+            let is_right = |copy: Option<TableView<'_>>, side| copy.is_some_and(|copy| copy.is_copy(side));
+            if has_copies && !(is_right(copies.0, 0) && is_right(copies.1, 1)) {
                 damaged.push(TableRun { ordinal, pages: page..page + 1 });
                 continue;
             }
@@ -254,7 +255,7 @@ fn newest_of_each(
     let of_page = (run.ordinal, run.pages.start);
     let Stretch { offset_bytes, bytes, .. } = run.stretch(&source.layout, source.extents);
     let mut newest = vec![0; bytes];
-    for_each_copy(device, 0, (offset_bytes, bytes), |found| {
+    for_each_copy(device, (offset_bytes, bytes), |found, _| {
         let sequences = |pair| {
             let (one, other) = open_copies(source, of_page, pair);
             [one, other].map(|copy| copy.map(|copy| copy.sequence))

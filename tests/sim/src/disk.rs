@@ -242,6 +242,11 @@ impl SimDisk {
             self.peek(*at, &mut page);
             *at != offset_bytes && page.iter().any(|&byte| byte != 0)
         };
+        // Of a table page the other copy is beside it.
+        let beside = offset_bytes ^ PAGE;
+        if rng.chance(30) && holds_something(&beside) {
+            return beside;
+        }
         // What is written at once is a directory at most.
         let last = self.bytes.saturating_sub(lode_format::Directory::COPY_BYTES as u64);
         let pages: Vec<u64> = (0..last).step_by(PAGE as usize).filter(holds_something).collect();

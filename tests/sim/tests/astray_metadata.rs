@@ -152,7 +152,7 @@ fn name_of(volume: usize, version: usize, block: u64) -> u8 {
 
 /// Each write of such pages in turn goes elsewhere, with a kill and a power cut after that: on one SSD, or on this member of a pair.
 fn run_all(member: Option<usize>) -> Counts {
-    const PLACES: u64 = 3;
+    const PLACES: u64 = 4;
     let (mut counts, mut after) = (Counts::default(), Counts::default());
     for n in 0.. {
         let mut happened = false;

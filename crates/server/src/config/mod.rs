@@ -117,7 +117,7 @@ pub const DEFAULT_RESILVER: ResilverRates = ResilverRates { most_bytes: 200 << 2
 pub struct ResilverRates {
     /// At most.
     pub most_bytes: u64,
-    /// For how few guests are spared while they use the SSDs: it copies as many, as far as the SSDs can.
+    /// Guests who use the SSDs are spared no longer than this rate allows.
     pub least_bytes: u64,
 }
 

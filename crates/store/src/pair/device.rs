@@ -11,8 +11,8 @@ use crate::device::SyncDevice;
 use crate::error::StoreError;
 use crate::heads::make_same;
 
-/// A pair as one device. A member that does not take what is written, or does not answer, while the other one does, is dropped once the run
-/// has begun: the other one says so, and whoever began something begins again. A member of which labels say how much is resilvered gets what is written, and is not read; when it fails they
+/// A pair as one device. Once the run has begun a member is dropped that does not take what is written, or does not answer, while the
+/// other one does: that one says so, and whoever began something begins again. A member of which labels say how much is resilvered gets what is written, and is not read; when it fails they
 /// say that nothing is.
 #[derive(Debug)]
 pub struct PairDevice<D> {
@@ -21,7 +21,8 @@ pub struct PairDevice<D> {
     devices: [Option<D>; MEMBERS],
     /// Epoch of the run that begins; 0 before labels say that it does, while nothing is written.
     epoch: u64,
-    /// A member was dropped in this run. What was found on it is believed no more, so that nothing more is read or written.
+    /// A member was dropped after labels had said that the run begins. What was found on it is believed no more, so that nothing more is read or
+    /// written.
     has_dropped: bool,
 }
 
@@ -173,11 +174,12 @@ impl<D: SyncDevice> PairDevice<D> {
             .map_or(Err(MediaError::Io), |()| Err(MediaError::Gone))
     }
 
-    /// Whether a member that does not answer a read is dropped. Otherwise nobody would know whether it has what the other one lacks: of
-    /// blocks that no flush is known to cover.
-    fn is_dropped_when_silent(&self, member: usize) -> bool {
+    /// Whether a member that does not answer a read is dropped once the other one has. Otherwise nobody would know whether it has what the other one
+    /// lacks: of blocks that no flush is known to cover.
+    fn is_dropped_when_silent(&self) -> bool {
         let has_begun = self.epoch > 0;
-        has_begun && self.pair.in_sync[other(member)] && !planted("silent-ssd-stays-in-a-start")
+        let in_sync = self.pair.in_sync == [true; MEMBERS] && !self.has_dropped;
+        has_begun && in_sync && !planted("silent-ssd-stays-in-a-start")
     }
 
     fn in_sync_device(&mut self, member: u16) -> Result<&mut D, MediaError> {
@@ -194,20 +196,25 @@ impl<D: SyncDevice> PairDevice<D> {
         buf: &mut [u8],
     ) -> Result<usize, MediaError> {
         // What one says that answers counts before another one's silence: of what it cannot read other pages may be readable.
-        let mut failure = MediaError::Gone;
+        let (mut failure, mut silent) = (MediaError::Gone, None);
         for &member in members {
             let Ok(device) = self.in_sync_device(member as u16) else { continue };
             match device.read(PairLabel::DATA_START_BYTES + offset_bytes, buf) {
-                Ok(()) => return Ok(member),
-                Err(MediaError::Gone) if self.is_dropped_when_silent(member) => {
-                    _ = self.drop_member(member);
-                    return Err(MediaError::Gone);
-                }
+                Ok(()) => return silent.map_or(Ok(member), |silent| Err(self.drop_silent(silent))),
+                Err(MediaError::Gone) if self.is_dropped_when_silent() => silent = Some(member),
                 Err(MediaError::Gone) if !planted("silence-hides-what-cannot-be-read") => {}
                 Err(error) => failure = error,
             }
         }
         Err(failure)
+    }
+
+    /// A member does not answer, and the other one has.
+    fn drop_silent(&mut self, member: usize) -> MediaError {
+        if self.is_dropped_when_silent() {
+            _ = self.drop_member(member);
+        }
+        MediaError::Gone
     }
 }
 
@@ -230,17 +237,21 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
         buf: &mut [u8],
         is_right: &dyn Fn(&[u8]) -> bool,
     ) -> Result<(), MediaError> {
-        let mut failure = None;
+        let (mut failure, mut silent, mut has_answered) = (None, None, false);
         for member in 0..MEMBERS {
             match self.read_from(&[member], offset_bytes, buf) {
                 Ok(_) if is_right(buf) => return Ok(()),
-                Ok(_) => {}
+                Ok(_) => has_answered = true,
                 Err(_) if !self.pair.in_sync[member] && !self.has_dropped => {}
+                Err(MediaError::Gone) => silent = Some(member),
                 Err(error) => failure = Some(error),
             }
         }
-        // What could not be read may be the right one.
-        failure.map_or(Ok(()), Err)
+        match silent {
+            Some(silent) if has_answered => Err(self.drop_silent(silent)),
+            // What could not be read may be the right one.
+            _ => failure.or(silent.map(|_| MediaError::Gone)).map_or(Ok(()), Err),
+        }
     }
 
     fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
@@ -249,16 +260,20 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
             return Ok(());
         }
         let mut copy = vec![0; buf.len()];
-        // Where it cannot be read, what the first one has counts: that of two SSDs one is damaged and the other one fails is more than a pair
-        // is for, and a page that is not whole is mostly one that was never written.
-        if self.read_from(&[other(first)], offset_bytes, &mut copy).is_ok() {
-            for (page, copy) in buf.chunks_mut(PAGE_BYTES).zip(copy.chunks(PAGE_BYTES)) {
-                if !is_sealed(page) && is_sealed(copy) {
-                    page.copy_from_slice(copy);
+        match self.read_from(&[other(first)], offset_bytes, &mut copy) {
+            Ok(_) => {
+                for (page, copy) in buf.chunks_mut(PAGE_BYTES).zip(copy.chunks(PAGE_BYTES)) {
+                    if !is_sealed(page) && is_sealed(copy) {
+                        page.copy_from_slice(copy);
+                    }
                 }
+                Ok(())
             }
+            Err(MediaError::Gone) if self.is_dropped_when_silent() => Err(self.drop_silent(other(first))),
+            // What the first one has counts: that of two SSDs one is damaged and the other one fails is more than a pair is for, and a page
+            // that is not whole is mostly one that was never written.
+            Err(_) => Ok(()),
         }
-        Ok(())
     }
 
     fn home(&self, offset_bytes: u64) -> u16 {
