@@ -237,11 +237,11 @@ fn read_pages_of(
     let mut unreadable = Vec::new();
     for (number, (at, page)) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)).enumerate() {
         let is_in_vain = number >= MOST_IN_VAIN && unreadable.len() == number;
-        match if is_in_vain {
-            Err(MediaError::Io)
-        } else {
-            with_tries(TRIES, || device.read_copy(copy, at, page))
-        } {
+        let read = match is_in_vain {
+            true => Err(MediaError::Io),
+            false => with_tries(TRIES, || device.read_copy(copy, at, page)),
+        };
+        match read {
             Ok(()) => {}
             Err(MediaError::Gone) => return Err(MediaError::Gone),
             Err(_) => {
@@ -326,4 +326,75 @@ pub(crate) fn flush(device: &mut dyn SyncDevice) -> Result<(), StoreError> {
         result = device.flush();
     }
     result.map_err(|error| StoreError::media("flush", 0, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = PAGE_BYTES as u64;
+    const PAGES: usize = 100;
+
+    /// Two devices with copies: of each which pages it cannot read, none where it does not answer, and how often it was asked.
+    struct Copies([Option<std::ops::Range<u64>>; 2], [usize; 2]);
+
+    impl SyncDevice for Copies {
+        fn size_bytes(&self) -> u64 {
+            PAGES as u64 * PAGE
+        }
+
+        fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+            self.read_copy(0, offset_bytes, buf)
+        }
+
+        fn has_copies(&self) -> bool {
+            true
+        }
+
+        fn copies(&self, _offset_bytes: u64) -> Vec<u16> {
+            vec![0, 1]
+        }
+
+        fn read_copy(&mut self, device: u16, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+            self.1[usize::from(device)] += 1;
+            let Some(bad) = &self.0[usize::from(device)] else { return Err(MediaError::Gone) };
+            let pages = offset_bytes / PAGE..(offset_bytes + buf.len() as u64) / PAGE;
+            buf.fill(1 + device as u8);
+            if pages.start < bad.end && bad.start < pages.end { Err(MediaError::Io) } else { Ok(()) }
+        }
+
+        fn write(&mut self, _offset_bytes: u64, _bytes: &[u8]) -> Result<(), MediaError> {
+            Err(MediaError::Io)
+        }
+
+        fn flush(&mut self) -> Result<(), MediaError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_a_device_cannot_read_is_told_of_each() {
+        let all = 0..PAGES as u64;
+        for (bad, most_reads) in
+            [([Some(3..5), Some(0..0)], 1 + PAGES + 2 * TRIES), ([Some(all), None], 1 + 8 * TRIES)]
+        {
+            let mut device = Copies(bad.clone(), [0; 2]);
+            let mut found = Vec::new();
+            let take = |bytes: &[u8], unreadable: &[u64]| {
+                for (at, page) in (0..).step_by(PAGE_BYTES).zip(bytes.chunks(PAGE_BYTES)) {
+                    let byte = if unreadable.contains(&at) { 0 } else { 1 + found.len() as u8 };
+                    assert!(page.iter().all(|&found| found == byte), "page at {at}");
+                }
+                found.push(unreadable.len() as u64);
+                Ok(())
+            };
+            for_each_copy(&mut device, (0, PAGES * PAGE_BYTES), take).unwrap();
+            let expected: Vec<u64> = bad.iter().flatten().map(|bad| bad.end - bad.start).collect();
+            assert_eq!(found, expected);
+            assert!(device.1[0] <= most_reads && device.1[1] == 1, "{:?}", device.1);
+        }
+        let mut silent = Copies([None, None], [0; 2]);
+        let error = for_each_copy(&mut silent, (0, PAGE_BYTES), |_, _| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), crate::StoreErrorKind::Media);
+    }
 }

@@ -12,8 +12,8 @@ use crate::error::StoreError;
 use crate::heads::make_same;
 
 /// A pair as one device. Once the run has begun a member is dropped that does not take what is written, or does not answer, while the
-/// other one does: that one says so, and whoever began something begins again. A member of which labels say how much is resilvered gets what is written, and is not read; when it fails they
-/// say that nothing is.
+/// other one does: that one says so, and whoever began something begins again. A member of which labels say how much is resilvered gets
+/// what is written, and is not read; when it fails they say that nothing is.
 #[derive(Debug)]
 pub struct PairDevice<D> {
     pair: Pair,
