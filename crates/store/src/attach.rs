@@ -235,8 +235,7 @@ impl Store {
         })
     }
 
-    /// Of pages that are whole and no place table's, written there instead of where they belong, none is written again: another device may have the right
-    /// one.
+    /// On a pair of SSDs leaves out what is whole and does not belong there: it would be written over the right page of the other SSD.
     fn leave_out_foreign(
         &self,
         has_copies: bool,

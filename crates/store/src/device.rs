@@ -227,27 +227,36 @@ fn read_pages_of(
     offset: u64,
     buf: &mut [u8],
 ) -> Result<Vec<u64>, MediaError> {
-    /// After so many that cannot be read, with none before that can, nothing is.
-    const MOST_IN_VAIN: usize = 8;
     match device.read_copy(copy, offset, buf) {
-        Ok(()) => return Ok(Vec::new()),
-        Err(MediaError::Gone) => return Err(MediaError::Gone),
-        Err(_) => {}
+        Ok(()) => Ok(Vec::new()),
+        Err(MediaError::Io) => {
+            page_by_page(offset, buf, |at, page| device.read_copy(copy, at, page)).map_err(|(_, error)| error)
+        }
+        Err(error) => Err(error),
     }
+}
+
+/// Reads each page by itself. Gives the offsets of those that cannot be read, whose bytes are zeroes then.
+///
+/// # Errors
+/// Others than that a place cannot be read, and where.
+fn page_by_page(
+    offset: u64,
+    buf: &mut [u8],
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), MediaError>,
+) -> Result<Vec<u64>, (u64, MediaError)> {
+    /// After so many from the first on that cannot be read, each of the others is tried once: the device may fail all.
+    const MOST_IN_VAIN: usize = 8;
     let mut unreadable = Vec::new();
     for (number, (at, page)) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)).enumerate() {
         let is_in_vain = number >= MOST_IN_VAIN && unreadable.len() == number;
-        let read = match is_in_vain {
-            true => Err(MediaError::Io),
-            false => with_tries(TRIES, || device.read_copy(copy, at, page)),
-        };
-        match read {
+        match with_tries(if is_in_vain { 1 } else { TRIES }, || read(at, page)) {
             Ok(()) => {}
-            Err(MediaError::Gone) => return Err(MediaError::Gone),
-            Err(_) => {
+            Err(MediaError::Io) => {
                 page.fill(0);
                 unreadable.push(at);
             }
+            Err(error) => return Err((at, error)),
         }
     }
     Ok(unreadable)
@@ -280,18 +289,8 @@ pub(crate) fn read_each_page(
         Err(MediaError::Io) if !planted("unreadable-copy-refuses-start") => {}
         Err(error) => return Err(StoreError::media("read", offset, error)),
     }
-    let mut unreadable = Vec::new();
-    for (at, page) in (offset..).step_by(PAGE_BYTES).zip(buf.chunks_mut(PAGE_BYTES)) {
-        match with_tries(TRIES, || device.read_pages(at, page)) {
-            Ok(()) => {}
-            Err(MediaError::Io) => {
-                page.fill(0);
-                unreadable.push(at);
-            }
-            Err(error) => return Err(StoreError::media("read", at, error)),
-        }
-    }
-    Ok(unreadable)
+    page_by_page(offset, buf, |at, page| device.read_pages(at, page))
+        .map_err(|(at, error)| StoreError::media("read", at, error))
 }
 
 pub(crate) fn write(device: &mut dyn SyncDevice, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
@@ -375,9 +374,10 @@ mod tests {
     #[test]
     fn what_a_device_cannot_read_is_told_of_each() {
         let all = 0..PAGES as u64;
-        for (bad, most_reads) in
-            [([Some(3..5), Some(0..0)], 1 + PAGES + 2 * TRIES), ([Some(all), None], 1 + 8 * TRIES)]
-        {
+        for (bad, most_reads) in [
+            ([Some(3..5), Some(0..0)], 1 + PAGES + 2 * TRIES),
+            ([Some(all), None], 1 + 8 * TRIES + PAGES - 8),
+        ] {
             let mut device = Copies(bad.clone(), [0; 2]);
             let mut found = Vec::new();
             let take = |bytes: &[u8], unreadable: &[u64]| {
