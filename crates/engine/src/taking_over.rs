@@ -25,6 +25,8 @@ pub(crate) struct TakingOver {
     at: usize,
     /// So many of the first are more than it has room for.
     excess: usize,
+    /// Reads have begun since the last part.
+    is_due: bool,
 }
 
 /// Places that the scheme is told of next.
@@ -38,7 +40,24 @@ impl TakingOver {
     /// This was found, of which so much is to be given up; `None`: nothing.
     pub(crate) fn of(found: FoundOrder, excess: usize) -> Option<TakingOver> {
         let count = found.len();
-        (count > 0).then_some(TakingOver { found: Some(found), places: Vec::new(), count, at: 0, excess })
+        (count > 0).then_some(TakingOver {
+            found: Some(found),
+            places: Vec::new(),
+            count,
+            at: 0,
+            excess,
+            is_due: false,
+        })
+    }
+
+    /// Whether a part is due. Reads begin before it otherwise, and their commands are given to the devices while it waits.
+    pub(crate) fn is_due(&mut self) -> bool {
+        std::mem::take(&mut self.is_due)
+    }
+
+    /// Reads have begun.
+    pub(crate) fn reads_have_begun(&mut self) {
+        self.is_due = true;
     }
 
     /// Goes on to put it in order. False: it is.
@@ -188,10 +207,10 @@ fn look_for(places: &Places, blocks: Vec<BlockNo>) -> HashMap<BlockNo, Option<(P
     if found.is_empty() || planted("not-taken-over-yet-is-absent") {
         return found;
     }
-    for (place, held) in places.held_all().filter(|(_, held)| filter.may_have(held.block)) {
+    places.look_for(&filter, |place, held| {
         if let Some(at) = found.get_mut(&held.block) {
             *at = Some((place, held));
         }
-    }
+    });
     found
 }

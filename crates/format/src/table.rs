@@ -194,6 +194,11 @@ impl<'a> TableView<'a> {
         self.is_empty
     }
 
+    /// Whether the bytes of a page, whole or not, say anything of any place.
+    pub fn may_hold(bytes: &[u8]) -> bool {
+        bytes.get(BODY..BODY + NOTHING.len()) != Some(&NOTHING[..])
+    }
+
     /// Whether another page has the very same entries. Where it has not they may still mean the same.
     pub fn has_entries_of(&self, other: &TableView<'_>) -> bool {
         self.entries.as_bytes() == other.entries.as_bytes()

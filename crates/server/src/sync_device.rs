@@ -3,6 +3,8 @@
 //! is slow; whoever called waits for all of them.
 
 use std::borrow::Borrow;
+use std::convert::Infallible;
+use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -10,7 +12,7 @@ use std::thread;
 use lode_engine::Buf;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_media::MediaFile;
-use lode_store::{ReadAndWritten, SyncDevice};
+use lode_store::{AtOnce, Part, ReadAndWritten, SyncDevice};
 
 /// Bytes of a piece: as many as there are buffers for that are used again.
 const PIECE_BYTES: usize = 256 << 10;
@@ -39,6 +41,22 @@ impl<F: Borrow<MediaFile>> FileDevice<F> {
 /// What each thread has to do of so many bytes: as many pieces as the others.
 fn stripe_bytes(bytes: usize) -> usize {
     bytes.div_ceil(THREADS).next_multiple_of(PIECE_BYTES)
+}
+
+/// Does what processors are busy with on several threads.
+struct OnThreads;
+
+impl AtOnce for OnThreads {
+    fn run(&self, parts: &mut [Part<'_>]) {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let helpers = processors.min(THREADS).min(parts.len()).saturating_sub(1);
+        let do_part = |part: &mut Part<'_>| -> Result<(), Infallible> {
+            part();
+            Ok(())
+        };
+        let parts: Vec<_> = parts.iter_mut().map(|part| move || do_part(part)).collect();
+        let Ok(()) = with_helpers(parts, helpers, || {});
+    }
 }
 
 /// Does all of this, at once as far as there are threads for it, and gives an error if there was one.
@@ -117,11 +135,11 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut(&dyn AtOnce),
     ) -> Result<(), (u64, MediaError)> {
         let parts: Vec<_> = self.reads(parts).collect();
         let helpers = parts.len();
-        with_helpers(parts, helpers, meanwhile)
+        with_helpers(parts, helpers, || meanwhile(&OnThreads))
     }
 
     fn read_pages_beside_writes(
@@ -176,6 +194,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn all_parts_are_done_at_once() {
+        let mut done = vec![0; 100];
+        let mut parts: Vec<_> = done.iter_mut().map(|done| || *done += 1).collect();
+        let mut parts: Vec<Part<'_>> = parts.iter_mut().map(|part| part as Part<'_>).collect();
+        OnThreads.run(&mut parts);
+        OnThreads.run(&mut parts);
+        OnThreads.run(&mut []);
+        assert_eq!(done, vec![2; 100]);
+    }
+
+    #[test]
     fn pieces_are_where_they_belong() {
         let folder = tempfile::TempDir::new().expect("a folder");
         let path = folder.path().join("ssd");
@@ -213,7 +242,7 @@ mod tests {
         let mut is_done = false;
         let (mut here, mut there) = (vec![0; 8192], vec![0; 4096]);
         device
-            .read_pages_beside(&mut [(0, &mut here), (1 << 20, &mut there)], &mut || is_done = true)
+            .read_pages_beside(&mut [(0, &mut here), (1 << 20, &mut there)], &mut |_| is_done = true)
             .expect("it has them");
         assert!(is_done && here == plain[..8192] && there == [7; 4096]);
         let results = device.read_pages_beside_writes(

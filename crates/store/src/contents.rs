@@ -5,9 +5,10 @@
 use std::ops::Range;
 
 use lode_format::EntryState;
-use lode_types::BlockNo;
 use lode_types::prefetch::prefetch_slice;
+use lode_types::{BlockNo, NumberFilter};
 
+use crate::cut::{PartOfExtent, cut};
 use crate::place::Place;
 
 const CRC_BYTES: usize = 4;
@@ -39,18 +40,76 @@ pub(crate) struct Content {
     pub(crate) age: u8,
 }
 
-/// Places of a volume, by extent.
-#[derive(Clone, Debug)]
-pub struct Contents {
+/// How records are packed.
+#[derive(Clone, Copy, Debug)]
+struct Packing {
     /// Bytes of a record, and those of its bits that are its own when a word is read.
     width: usize,
     mask: u64,
+}
+
+/// Records of neighbouring places of an extent that holds something.
+#[derive(Debug)]
+pub(crate) struct RecordsMut<'a> {
+    packing: Packing,
+    bytes: &'a mut [u8],
+}
+
+/// Places of a volume, by extent.
+#[derive(Clone, Debug)]
+pub struct Contents {
+    packing: Packing,
     places_per_extent: u32,
     /// 2⁶⁴ divided by the places of an extent, rounded up: a product with it is a quotient, exact for all numbers of 32 bits
     /// (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019, theorem 1).
     reciprocal: u128,
     /// The records of each extent; empty while it holds nothing.
     extents: Vec<Box<[u8]>>,
+}
+
+impl Packing {
+    #[inline]
+    fn unpack(self, bytes: &[u8]) -> Content {
+        let (crc, packed) = bytes.split_at(CRC_BYTES);
+        let crc = u32::from_le_bytes(crc.try_into().expect("four bytes"));
+        let packed = u64::from_le_bytes(packed.try_into().expect("eight bytes")) & self.mask;
+        let (state, is_volatile) = match packed & ((1 << STATE_BITS) - 1) {
+            0 => return Content::default(),
+            1 => (EntryState::Clean, false),
+            DIRTY => (EntryState::Dirty, false),
+            _ => (EntryState::Clean, true),
+        };
+        let (age, block) = ((packed >> STATE_BITS) as u8, packed >> (STATE_BITS + AGE_BITS));
+        Content { held: HeldBlock { state, block, crc }, is_volatile, age }
+    }
+
+    /// # Panics
+    /// Where the block is beyond the volume's end.
+    #[inline]
+    fn pack(self, content: Content, record: &mut [u8]) {
+        let Content { held: HeldBlock { state, block, crc }, is_volatile, age } = content;
+        let state = match (state, is_volatile) {
+            (EntryState::Free, _) => return record.fill(0),
+            (EntryState::Clean, false) => 1,
+            (EntryState::Dirty, _) => DIRTY,
+            (EntryState::Clean, true) => 3,
+        };
+        assert!(block <= self.mask >> (STATE_BITS + AGE_BITS), "block {block} is beyond the volume's end");
+        let packed = (block << (STATE_BITS + AGE_BITS)) | (u64::from(age) << STATE_BITS) | state;
+        let (crc_bytes, packed_bytes) = record.split_at_mut(CRC_BYTES);
+        crc_bytes.copy_from_slice(&crc.to_le_bytes());
+        packed_bytes.copy_from_slice(&packed.to_le_bytes()[..packed_bytes.len()]);
+    }
+}
+
+impl RecordsMut<'_> {
+    /// Notes what is held by the place of this number among them.
+    #[inline]
+    pub(crate) fn set(&mut self, number: usize, held: HeldBlock) {
+        let at = number * self.packing.width;
+        let content = Content { held, ..Content::default() };
+        self.packing.pack(content, &mut self.bytes[at..at + self.packing.width]);
+    }
 }
 
 impl Contents {
@@ -61,9 +120,9 @@ impl Contents {
         let packed_bytes = (block_bits + STATE_BITS + AGE_BITS).div_ceil(8).clamp(5, 8);
         let mask = u64::MAX >> (u64::BITS - packed_bytes * 8);
         let places_per_extent = places_per_extent.max(1);
-        let (width, reciprocal) =
-            (CRC_BYTES + packed_bytes as usize, (1u128 << 64).div_ceil(places_per_extent.into()));
-        Contents { width, mask, places_per_extent, reciprocal, extents: Vec::new() }
+        let packing = Packing { width: CRC_BYTES + packed_bytes as usize, mask };
+        let reciprocal = (1u128 << 64).div_ceil(places_per_extent.into());
+        Contents { packing, places_per_extent, reciprocal, extents: Vec::new() }
     }
 
     /// Extents, empty ones included.
@@ -99,7 +158,7 @@ impl Contents {
     #[inline]
     fn locate(&self, place: Place) -> (usize, usize) {
         let (ordinal, within) = self.split(place);
-        (ordinal as usize, within as usize * self.width)
+        (ordinal as usize, within as usize * self.packing.width)
     }
 
     /// What a place holds.
@@ -118,7 +177,7 @@ impl Contents {
     pub(crate) fn get(&self, place: Place) -> Content {
         let (ordinal, at) = self.locate(place);
         let bytes = self.extents[ordinal].get(at..at + READ_BYTES);
-        bytes.map_or(Content::default(), |bytes| self.decode(bytes))
+        bytes.map_or(Content::default(), |bytes| self.packing.unpack(bytes))
     }
 
     /// Fetches what is noted of places, for whoever will soon look at it: they lie far apart, and waiting for many takes no longer than for
@@ -128,21 +187,6 @@ impl Contents {
             let (ordinal, at) = self.locate(place);
             prefetch_slice(&self.extents[ordinal], at);
         }
-    }
-
-    #[inline]
-    fn decode(&self, bytes: &[u8]) -> Content {
-        let (crc, packed) = bytes.split_at(CRC_BYTES);
-        let crc = u32::from_le_bytes(crc.try_into().expect("four bytes"));
-        let packed = u64::from_le_bytes(packed.try_into().expect("eight bytes")) & self.mask;
-        let (state, is_volatile) = match packed & ((1 << STATE_BITS) - 1) {
-            0 => return Content::default(),
-            1 => (EntryState::Clean, false),
-            DIRTY => (EntryState::Dirty, false),
-            _ => (EntryState::Clean, true),
-        };
-        let (age, block) = ((packed >> STATE_BITS) as u8, packed >> (STATE_BITS + AGE_BITS));
-        Content { held: HeldBlock { state, block, crc }, is_volatile, age }
     }
 
     /// Notes it.
@@ -157,37 +201,53 @@ impl Contents {
     /// As [`Contents::set`], of a place by its extent and its number there.
     #[inline]
     pub(crate) fn set_in(&mut self, (ordinal, within): (u32, u32), content: Content) {
-        let Content { held: HeldBlock { state, block, crc }, is_volatile, age } = content;
-        let state = match (state, is_volatile) {
-            (EntryState::Free, _) => return self.clear(ordinal, within),
-            (EntryState::Clean, false) => 1,
-            (EntryState::Dirty, _) => DIRTY,
-            (EntryState::Clean, true) => 3,
-        };
-        assert!(block <= self.mask >> (STATE_BITS + AGE_BITS), "block {block} is beyond the volume's end");
-        let packed = (block << (STATE_BITS + AGE_BITS)) | (u64::from(age) << STATE_BITS) | state;
-        let bytes = self.record_mut(ordinal, within);
-        bytes[..CRC_BYTES].copy_from_slice(&crc.to_le_bytes());
-        let packed_bytes = bytes.len() - CRC_BYTES;
-        bytes[CRC_BYTES..].copy_from_slice(&packed.to_le_bytes()[..packed_bytes]);
+        if content.held.state == EntryState::Free {
+            return self.clear(ordinal, within);
+        }
+        let packing = self.packing;
+        packing.pack(content, self.record_mut(ordinal, within));
     }
 
     fn clear(&mut self, ordinal: u32, within: u32) {
-        let at = within as usize * self.width;
-        if let Some(bytes) = self.extents[ordinal as usize].get_mut(at..at + self.width) {
+        let at = within as usize * self.packing.width;
+        if let Some(bytes) = self.extents[ordinal as usize].get_mut(at..at + self.packing.width) {
             bytes.fill(0);
         }
     }
 
     #[inline]
     fn record_mut(&mut self, ordinal: u32, within: u32) -> &mut [u8] {
-        let at = within as usize * self.width;
-        let records = &mut self.extents[ordinal as usize];
+        let at = within as usize * self.packing.width;
+        self.make_room(ordinal as usize);
+        &mut self.extents[ordinal as usize][at..at + self.packing.width]
+    }
+
+    /// There is room for what places of this extent hold, until it is seen that they hold nothing.
+    #[inline]
+    pub(crate) fn make_room(&mut self, ordinal: usize) {
+        let records = &mut self.extents[ordinal];
         if records.is_empty() {
-            let bytes = self.places_per_extent as usize * self.width + READ_BYTES - self.width;
+            let width = self.packing.width;
+            let bytes = self.places_per_extent as usize * width + READ_BYTES - width;
             *records = vec![0; bytes].into_boxed_slice();
         }
-        &mut records[at..at + self.width]
+    }
+
+    /// Takes back what an extent has room for, which holds nothing.
+    pub(crate) fn take_room(&mut self, ordinal: usize) {
+        self.extents[ordinal] = Box::default();
+    }
+
+    /// The records of parts of extents, which are in ascending order and do not overlap; none of an extent for which there is no room.
+    pub(crate) fn parts_mut(&mut self, parts: &[PartOfExtent]) -> Vec<RecordsMut<'_>> {
+        let packing = self.packing;
+        let in_bytes = |part: &PartOfExtent| PartOfExtent {
+            ordinal: part.ordinal,
+            range: part.range.start * packing.width..part.range.end * packing.width,
+        };
+        let lists = self.extents.iter_mut().map(|records| &mut records[..]);
+        let cut = cut(lists, parts.iter().map(in_bytes));
+        cut.into_iter().map(|bytes| RecordsMut { packing, bytes }).collect()
     }
 
     /// Places that hold something, in ascending order, and what.
@@ -201,16 +261,38 @@ impl Contents {
         let with_any = with_any.filter(|(_, records)| !records.is_empty());
         // Record by record: what is looked at millions of times is not located each time.
         let records = with_any.flat_map(|(ordinal, records)| {
-            (ordinal * self.places_per_extent..).zip(records.windows(READ_BYTES).step_by(self.width))
+            (ordinal * self.places_per_extent..).zip(records.windows(READ_BYTES).step_by(self.packing.width))
         });
         let is_free = |bytes: &[u8]| bytes[CRC_BYTES] & ((1 << STATE_BITS) - 1) == 0;
-        records.filter(move |(_, bytes)| !is_free(bytes)).map(|(place, bytes)| (place, self.decode(bytes)))
+        records
+            .filter(move |(_, bytes)| !is_free(bytes))
+            .map(|(place, bytes)| (place, self.packing.unpack(bytes)))
+    }
+
+    /// Tells of the places that hold one of these blocks, and of few others, in ascending order. Of all others no more is looked at than the
+    /// block.
+    pub(crate) fn look_for(&self, blocks: &NumberFilter, mut found: impl FnMut(Place, HeldBlock)) {
+        let Packing { width, mask } = self.packing;
+        for (ordinal, records) in (0..).zip(&self.extents) {
+            let (mut place, mut rest) = (ordinal * self.places_per_extent, &records[..]);
+            while let Some(bytes) = rest.first_chunk::<READ_BYTES>() {
+                let packed: [u8; 8] = bytes[CRC_BYTES..].try_into().expect("eight bytes");
+                let block = (u64::from_le_bytes(packed) & mask) >> (STATE_BITS + AGE_BITS);
+                if blocks.may_have(block) {
+                    let held = self.packing.unpack(bytes).held;
+                    if held.state != EntryState::Free {
+                        found(place, held);
+                    }
+                }
+                (place, rest) = (place + 1, &rest[width..]);
+            }
+        }
     }
 
     /// What places of an extent hold gets ages, asked for by the number of each place there, and whether it is dirty.
     pub(crate) fn set_ages(&mut self, ordinal: usize, mut age_of: impl FnMut(usize, bool) -> u8) {
         const AGE_MASK: u16 = ((1 << AGE_BITS) - 1) << STATE_BITS;
-        for (within, record) in self.extents[ordinal].chunks_exact_mut(self.width).enumerate() {
+        for (within, record) in self.extents[ordinal].chunks_exact_mut(self.packing.width).enumerate() {
             // State and age are in the same two bytes of every record.
             let bytes = &mut record[CRC_BYTES..CRC_BYTES + size_of::<u16>()];
             let packed = u16::from_le_bytes([bytes[0], bytes[1]]);
@@ -225,7 +307,7 @@ impl Contents {
     /// The most memory that so many places take, in extents of so many, of a volume of so many blocks.
     pub fn most_memory_bytes(places: u64, places_per_extent: u32, blocks: u64) -> u64 {
         let extents = places.div_ceil(places_per_extent.max(1).into());
-        let width = Contents::new(places_per_extent, blocks).width as u64;
+        let width = Contents::new(places_per_extent, blocks).packing.width as u64;
         let of_extent =
             u64::from(places_per_extent.max(1)) * width + (READ_BYTES + size_of::<Box<[u8]>>()) as u64;
         // The list of extents grows by a sixteenth.
@@ -297,7 +379,13 @@ mod tests {
                 prop_assert_eq!(&all, &plain);
                 let is_held = |(_, content): &(u32, Content)| content.held.state != EntryState::Free;
                 let held: Vec<(u32, Content)> = (0..).zip(plain.iter().copied()).filter(is_held).collect();
-                prop_assert_eq!(contents.occupied().collect::<Vec<_>>(), held);
+                prop_assert_eq!(contents.occupied().collect::<Vec<_>>(), held.clone());
+                let wanted: Vec<u64> = plain.iter().map(|content| content.held.block).step_by(3).collect();
+                let filter = NumberFilter::of(wanted.iter().copied(), wanted.len());
+                let mut found = Vec::new();
+                contents.look_for(&filter, |place, block| found.push((place, block)));
+                let of_wanted = held.into_iter().filter(|(_, content)| filter.may_have(content.held.block));
+                prop_assert_eq!(found, of_wanted.map(|(place, content)| (place, content.held)).collect::<Vec<_>>());
             }
         }
     }
@@ -305,10 +393,10 @@ mod tests {
     #[test]
     fn a_record_is_as_wide_as_the_volume_asks_for() {
         for (blocks, width) in [(0, 9), (1 << 30, 9), ((1 << 30) + 1, 10), (1 << 38, 10), (1 << 51, 12)] {
-            assert_eq!(Contents::new(4, blocks).width, width);
+            assert_eq!(Contents::new(4, blocks).packing.width, width);
         }
         // As many as the largest disk has.
-        assert_eq!(Contents::new(4, u64::MAX / 4096).width, 12);
+        assert_eq!(Contents::new(4, u64::MAX / 4096).packing.width, 12);
     }
 
     proptest! {

@@ -8,6 +8,24 @@ use crate::error::StoreError;
 /// What came of reads and of writes that were under way together. An error says where it was.
 pub type ReadAndWritten = (Result<(), (u64, MediaError)>, Result<(), (u64, MediaError)>);
 
+/// A part of something, which can be done beside the others.
+pub type Part<'a> = &'a mut (dyn FnMut() + Send);
+
+/// Does several things at once, if it can.
+pub trait AtOnce {
+    /// Does all of these, in any order, and returns when they are done.
+    fn run(&self, parts: &mut [Part<'_>]);
+}
+
+/// Does one after the other.
+pub(crate) struct InTurn;
+
+impl AtOnce for InTurn {
+    fn run(&self, parts: &mut [Part<'_>]) {
+        parts.iter_mut().for_each(|part| part());
+    }
+}
+
 /// A device, byte by byte and in order: what start-up needs. Offsets and lengths are multiples of 4 KiB.
 pub trait SyncDevice {
     /// Size of the device.
@@ -35,14 +53,14 @@ pub trait SyncDevice {
     fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
         parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))
     }
-    /// As [`SyncDevice::read_pages_at_once`], while something else is done, if it can be.
+    /// As [`SyncDevice::read_pages_at_once`], while something else is done, if it can be, of which several things may be done at once.
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut(&dyn AtOnce),
     ) -> Result<(), (u64, MediaError)> {
         let result = self.read_pages_at_once(parts);
-        meanwhile();
+        meanwhile(&InTurn);
         result
     }
     /// As [`SyncDevice::read_pages_at_once`] and [`SyncDevice::write_at_once`], of places none of which is in both; at the same time, if it can
@@ -127,7 +145,7 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut(&dyn AtOnce),
     ) -> Result<(), (u64, MediaError)> {
         (**self).read_pages_beside(parts, meanwhile)
     }

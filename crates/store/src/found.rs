@@ -10,9 +10,12 @@ use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
 use lode_types::{Counter, NumberFilter, planted};
 
 use crate::contents::{Content, Contents, HeldBlock};
+use crate::cut::{PartOfExtent, cut};
+use crate::found_run::{FoundRun, RunCounts};
 use crate::order::FoundOrder;
 use crate::place::Place;
-use crate::twice::{Seen, Twice};
+use crate::table_runs::TableRun;
+use crate::twice::{Again, Seen, Twice};
 
 /// A page of the place tables.
 #[derive(Clone, Copy, Debug)]
@@ -148,32 +151,77 @@ impl FoundPlaces {
     fn fill(&mut self, page: usize, (ordinal, within): (u32, u32), entry: TableEntry) {
         let TableEntry { state, block, crc, version } = entry;
         let held = HeldBlock { state, block, crc };
+        self.make_room(ordinal as usize);
         self.contents.set_in((ordinal, within), Content { held, ..Content::default() });
-        let versions = &mut self.versions[ordinal as usize];
-        if versions.is_empty() {
-            *versions = vec![0; self.places_per_extent as usize].into_boxed_slice();
-        }
-        versions[within as usize] = version;
+        self.versions[ordinal as usize][within as usize] = version;
         self.latest[page] = version.max(self.latest[page]);
         self.used += 1;
         self.dirty += u64::from(state == EntryState::Dirty);
     }
 
-    /// The tables say that the places of a page, of which nothing was known, hold these.
-    pub(crate) fn read_page(&mut self, page: usize, entries: impl Iterator<Item = TableEntry>) {
-        let places = self.places_of_page(page);
-        let (ordinal, first) = self.contents.split(places.start);
-        if self.used == 0 {
-            self.seen = Some(Seen::new(self.contents.places().into(), self.blocks));
+    /// These runs of pages, which are in ascending order and do not overlap, with their places, of which nothing is known; and whether any page
+    /// of them may hold something.
+    pub(crate) fn runs(&mut self, runs: &[(&TableRun, bool)]) -> Vec<FoundRun<'_>> {
+        for (run, _) in runs.iter().filter(|(_, may_hold)| *may_hold) {
+            if self.used == 0 && self.seen.is_none() {
+                self.seen = Some(Seen::new(self.contents.places().into(), self.blocks));
+            }
+            self.seen.iter_mut().for_each(Seen::make_room);
+            self.make_room(run.ordinal);
         }
-        let with_any = (first..).zip(entries).filter(|(_, entry)| entry.state != EntryState::Free);
-        let (mut blocks, mut count) = ([0; ENTRIES_PER_PAGE], 0);
-        for (within, entry) in with_any {
-            self.fill(page, (ordinal, within), entry);
-            (blocks[count], count) = (entry.block, count + 1);
+        let part = |ordinal, range| PartOfExtent { ordinal, range };
+        let of_run = |run: &TableRun| part(run.ordinal, run.pages.start as usize..run.pages.end as usize);
+        let pages: Vec<PartOfExtent> = runs.iter().map(|(run, _)| of_run(run)).collect();
+        let first_place = |page: usize| (page * ENTRIES_PER_PAGE).min(self.places_per_extent as usize);
+        let places_of = |PartOfExtent { ordinal, range }: &PartOfExtent| {
+            part(*ordinal, first_place(range.start)..first_place(range.end))
+        };
+        let places: Vec<PartOfExtent> = pages.iter().map(places_of).collect();
+        let per_extent = self.pages_per_extent as usize;
+        let versions = cut(self.versions.iter_mut().map(|list| &mut list[..]), places.iter().cloned());
+        let latest = cut(self.latest.chunks_mut(per_extent), pages.iter().cloned());
+        let known = cut(self.pages.chunks_mut(per_extent), pages.iter().cloned());
+        let (of_pages, seen) = (known.into_iter().zip(latest), self.seen.as_ref());
+        let of_places = self.contents.parts_mut(&places).into_iter().zip(versions).zip(places);
+        let mut runs = Vec::with_capacity(pages.len());
+        for ((((records, versions), places), (pages, latest)), part) in of_places.zip(of_pages).zip(pages) {
+            let (first_page, places, counts) =
+                (part.range.start as u32, places.range.len(), RunCounts::default());
+            runs.push(FoundRun { first_page, places, records, versions, pages, latest, seen, counts });
         }
-        if let Some(seen) = &mut self.seen {
-            seen.see(blocks[..count].iter().copied());
+        runs
+    }
+
+    /// There is room for what places of an extent hold.
+    fn make_room(&mut self, ordinal: usize) {
+        self.contents.make_room(ordinal);
+        let versions = &mut self.versions[ordinal];
+        if versions.is_empty() {
+            *versions = vec![0; self.places_per_extent as usize].into_boxed_slice();
+        }
+    }
+
+    /// All runs were read: extents with nothing in them take nothing.
+    pub(crate) fn take_unused_room(&mut self) {
+        let per_extent = self.pages_per_extent as usize;
+        for ordinal in 0..self.versions.len() {
+            let is_latest_of_none =
+                self.latest[ordinal * per_extent..][..per_extent].iter().all(|&of| of == 0);
+            if is_latest_of_none && self.contents.occupied_in(ordinal..ordinal + 1).next().is_none() {
+                self.contents.take_room(ordinal);
+                self.versions[ordinal] = Box::default();
+            }
+        }
+    }
+
+    /// So much was found in a run.
+    pub(crate) fn add(&mut self, RunCounts { used, dirty, again }: RunCounts) {
+        self.used += used;
+        self.dirty += dirty;
+        if let Some(seen) = &mut self.seen
+            && !planted("seen-again-goes-untold")
+        {
+            seen.again(again);
         }
     }
 
@@ -308,8 +356,12 @@ impl FoundPlaces {
     /// Blocks that may be in more than one place.
     fn twice(&mut self) -> Twice {
         let seen = self.seen.take().unwrap_or_else(|| {
-            let mut seen = Seen::new(self.used, self.blocks);
-            seen.see(self.contents.occupied().map(|(_, content)| content.held.block));
+            let (mut seen, mut again) = (Seen::new(self.used, self.blocks), Again::new());
+            if self.used > 0 {
+                seen.make_room();
+            }
+            seen.see(self.contents.occupied().map(|(_, content)| content.held.block), &mut again);
+            seen.again(again);
             seen
         });
         seen.twice()
@@ -345,6 +397,17 @@ mod tests {
         })
     }
 
+    fn read_page(found: &mut FoundPlaces, page: usize, entry: impl Fn(Place) -> TableEntry) {
+        let (places, per_extent) = (found.places_of_page(page), found.pages_per_extent as usize);
+        let within = (page % per_extent) as u32;
+        let run = TableRun { ordinal: page / per_extent, pages: within..within + 1 };
+        let mut runs = found.runs(&[(&run, true)]);
+        assert_eq!(runs[0].places_of(within), places.len());
+        runs[0].read_page(within, places.map(entry));
+        let counts = runs.remove(0).counts;
+        found.add(counts);
+    }
+
     fn found(entries: &[(Place, TableEntry)]) -> FoundPlaces {
         let mut found = FoundPlaces::new(SLOTS, 2, 1 << 40);
         let page = |stamp| FoundPage { sequence: 1, stamp, is_settled: true, is_recent: false };
@@ -353,7 +416,7 @@ mod tests {
         let entries: HashMap<Place, TableEntry> = entries.iter().copied().collect();
         for page in 0..6 {
             let of_place = |place| entries.get(&place).copied().unwrap_or_default();
-            found.read_page(page, found.places_of_page(page).map(of_place));
+            read_page(&mut found, page, of_place);
         }
         found
     }
@@ -459,7 +522,7 @@ mod tests {
                 version: version(place),
                 crc: 1,
             };
-            found.read_page(page, found.places_of_page(page).map(entry));
+            read_page(&mut found, page, entry);
         }
         let (contents, _, order) = in_order(found, 1 << 40);
         let parts: Vec<&[Place]> =
@@ -472,6 +535,20 @@ mod tests {
             latest = part.iter().map(|&place| version(place)).max().expect("a part has places");
         }
         assert_eq!(order.iter().collect::<HashSet<_>>().len(), PLACES as usize);
+    }
+
+    #[test]
+    fn extents_in_which_nothing_is_found_take_nothing() {
+        let dirty = TableEntry { state: EntryState::Dirty, block: 7, version: 5, crc: 1 };
+        let mut found = found(&[(SLOTS + 1, dirty)]);
+        let bytes = |found: &FoundPlaces| {
+            let versions = found.versions.iter().map(|versions| versions.len() * size_of::<u64>());
+            found.contents.memory_bytes() + versions.sum::<usize>()
+        };
+        let before = bytes(&found);
+        found.take_unused_room();
+        assert!(bytes(&found) < before / 2, "{before}: {}", bytes(&found));
+        assert_eq!(found.occupied().collect::<Vec<_>>(), [(SLOTS + 1, dirty)]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use hashbrown::{HashMap, HashSet};
 use lode_format::{
     Buffered, ENTRIES_PER_PAGE, EntryState, PlaceNo, Record, RecordKind, TableEntry, VolumeTag, data_checksum,
 };
-use lode_types::{BlockNo, Counter, planted};
+use lode_types::{BlockNo, Counter, NumberFilter, planted};
 
 use crate::ages::{Ages, Era};
 use crate::circulation::Circulation;
@@ -37,8 +37,7 @@ pub struct Places {
     /// Blocks whose clean copy was given up, with the version that says so, until it is durable.
     given_up: HashMap<BlockNo, u64>,
     given_up_order: VecDeque<(u64, BlockNo)>,
-    /// Table pages that changed since the last checkpoint, and those that changed before it and since the
-    /// one before: every change is written to both copies of its page.
+    /// Table pages that changed since the last checkpoint, and between it and the one before: both copies of a page get every change.
     changed: Vec<u64>,
     half_written: Vec<u64>,
     places_per_extent: u32,
@@ -175,6 +174,11 @@ impl Places {
     /// Places that hold something, in ascending order, and what.
     pub fn held_all(&self) -> impl Iterator<Item = (Place, HeldBlock)> {
         self.contents.occupied().map(|(place, content)| (place, content.held))
+    }
+
+    /// Tells of the places that hold one of these blocks, and of few others, in ascending order.
+    pub fn look_for(&self, blocks: &NumberFilter, found: impl FnMut(Place, HeldBlock)) {
+        self.contents.look_for(blocks, found);
     }
 
     /// Fetches what these places hold, for whoever will soon ask.

@@ -97,10 +97,11 @@ fn read_sides(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resul
         stretches.into_iter().try_for_each(|stretch| sides.take_of_each(device, source, stretch))?;
         return Ok(sides);
     }
-    read_ahead(device, stretches, |ReadStretch { what: &first, offset_bytes, bytes, unreadable }| {
+    let mut take = |ReadStretch { what: &first, offset_bytes, bytes, unreadable }: ReadStretch<'_, Pair>| {
         sides.note_unreadable(first, offset_bytes, unreadable);
         sides.take_all(source, first, bytes)
-    })?;
+    };
+    read_ahead(device, stretches, |read, _| read.into_iter().try_for_each(&mut take))?;
     Ok(sides)
 }
 

@@ -14,9 +14,10 @@ use lode_format::{
 };
 use lode_types::planted;
 
-use crate::device::{SyncDevice, for_each_copy, read_with_tries};
+use crate::device::{Part, SyncDevice, for_each_copy, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{FoundPage, FoundPlaces};
+use crate::found_run::FoundRun;
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
 use crate::stretches::{ReadStretch, Stretch, read_ahead};
@@ -110,13 +111,6 @@ pub(crate) struct RecoverySource<'a> {
     pub(crate) buffered: &'a [Record],
 }
 
-impl RecoverySource<'_> {
-    /// The number of a page of an extent over all of them.
-    fn page_number(&self, (ordinal, page): (usize, u32)) -> usize {
-        ordinal * self.layout.extent.table_pages as usize + page as usize
-    }
-}
-
 /// Whether a place holds the bytes that an entry speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Evidence {
@@ -207,30 +201,77 @@ fn read_tables(
     let durable_tables = if source.run_version == 0 { 0 } else { source.run_version.max(durable_tables) };
     let runs = (0..source.extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.table_pages));
     let runs = runs.map(|run| run.stretch(&source.layout, source.extents));
-    let (has_copies, mut damaged) = (device.has_copies() && !planted("table-of-one-ssd-counts"), Vec::new());
-    read_ahead(device, runs, |read| {
-        let ReadStretch { what: &TableRun { ordinal, ref pages }, bytes, unreadable, .. } = read;
-        unreadable_pages += unreadable.len() as u64;
-        for (page, pair) in pages.clone().zip(bytes.chunks_exact(PAIR_BYTES)) {
-            let copies = open_copies(source, (ordinal, page), pair);
-            let is_right = |copy: Option<TableView<'_>>, side| copy.is_some_and(|copy| copy.is_copy(side));
-            if has_copies && !(is_right(copies.0, 0) && is_right(copies.1, 1)) {
-                damaged.push(TableRun { ordinal, pages: page..page + 1 });
-                continue;
-            }
-            latest = take_page(&mut tables, source, (ordinal, page, durable_tables), copies)?.max(latest);
+    let has_copies = device.has_copies() && !planted("table-of-one-ssd-counts");
+    let mut damaged = Vec::new();
+    read_ahead(device, runs, |reads, at_once| {
+        let of_runs: Vec<(&TableRun, bool)> =
+            reads.iter().map(|read| (read.what, may_hold(read.bytes))).collect();
+        let runs = tables.runs(&of_runs).into_iter();
+        let take = |(read, run)| TakenRun { read, run, taken: Ok(0), damaged: Vec::new() };
+        let mut taken: Vec<TakenRun<'_>> = reads.into_iter().zip(runs).map(take).collect();
+        let mut all: Vec<_> =
+            taken.iter_mut().map(|run| || run.take(source, durable_tables, has_copies)).collect();
+        at_once.run(&mut all.iter_mut().map(|one| one as Part<'_>).collect::<Vec<_>>());
+        drop(all);
+        let mut found = Vec::new();
+        for TakenRun { read, run, taken, damaged: of_run } in taken {
+            latest = taken?.max(latest);
+            unreadable_pages += read.unreadable.len() as u64;
+            damaged.extend(of_run);
+            found.push(run.counts);
         }
+        found.into_iter().for_each(|counts| tables.add(counts));
         Ok(())
     })?;
     for run in damaged {
-        let of_page = (run.ordinal, run.pages.start);
-        let pair = newest_of_each(device, source, run)?;
+        let pair = newest_of_each(device, source, &run)?;
+        let (of_page, mut runs) = ((run.ordinal, run.pages.start), tables.runs(&[(&run, may_hold(&pair))]));
+        let found = runs.first_mut().expect("one was asked for");
         let copies = open_copies(source, of_page, &pair);
-        latest = take_page(&mut tables, source, (of_page.0, of_page.1, durable_tables), copies)?.max(latest);
+        latest = take_page(found, source, (of_page, durable_tables), copies)?.max(latest);
         // Whichever device has it right, others have not.
-        tables.page_mut(source.page_number(of_page)).is_settled = false;
+        found.page_mut(of_page.1).is_settled = false;
+        let counts = std::mem::take(&mut found.counts);
+        tables.add(counts);
     }
+    tables.take_unused_room();
     Ok((tables, latest, unreadable_pages))
+}
+
+/// Whether any of these pages may say something of a place.
+fn may_hold(bytes: &[u8]) -> bool {
+    bytes.chunks_exact(PAGE_BYTES).any(TableView::may_hold)
+}
+
+/// A run that was read, and what comes of it.
+struct TakenRun<'a> {
+    read: ReadStretch<'a, TableRun>,
+    run: FoundRun<'a>,
+    /// The latest version that it speaks of.
+    taken: Result<u64, StoreError>,
+    /// Pages of which another device may have what belongs there.
+    damaged: Vec<TableRun>,
+}
+
+impl TakenRun<'_> {
+    /// Takes all that its pages say.
+    fn take(&mut self, source: &RecoverySource<'_>, durable_tables: u64, has_copies: bool) {
+        let TableRun { ordinal, ref pages } = *self.read.what;
+        let is_right = |copy: Option<TableView<'_>>, side| copy.is_some_and(|copy| copy.is_copy(side));
+        let mut latest = 0;
+        for (page, pair) in pages.clone().zip(self.read.bytes.chunks_exact(PAIR_BYTES)) {
+            let copies = open_copies(source, (ordinal, page), pair);
+            if has_copies && !(is_right(copies.0, 0) && is_right(copies.1, 1)) {
+                self.damaged.push(TableRun { ordinal, pages: page..page + 1 });
+                continue;
+            }
+            match take_page(&mut self.run, source, ((ordinal, page), durable_tables), copies) {
+                Ok(of_page) => latest = of_page.max(latest),
+                Err(error) => return self.taken = Err(error),
+            }
+        }
+        self.taken = Ok(latest);
+    }
 }
 
 /// Those of the two copies of a page of an extent that are whole and of that page.
@@ -250,10 +291,10 @@ fn open_copies<'a>(
 fn newest_of_each(
     device: &mut dyn SyncDevice,
     source: &RecoverySource<'_>,
-    run: TableRun,
+    run: &TableRun,
 ) -> Result<Vec<u8>, StoreError> {
     let of_page = (run.ordinal, run.pages.start);
-    let Stretch { offset_bytes, bytes, .. } = run.stretch(&source.layout, source.extents);
+    let Stretch { offset_bytes, bytes, .. } = run.clone().stretch(&source.layout, source.extents);
     let mut newest = vec![0; bytes];
     for_each_copy(device, (offset_bytes, bytes), |found, _| {
         let sequences = |pair| {
@@ -273,9 +314,9 @@ fn newest_of_each(
 /// Takes what a page of an extent says from the newer one of its readable copies. Gives the latest version that it speaks of. A flush
 /// covers what was written with a stamp below `durable_tables`.
 fn take_page(
-    tables: &mut FoundPlaces,
+    run: &mut FoundRun<'_>,
     source: &RecoverySource<'_>,
-    (ordinal, page, durable_tables): (usize, u32, u64),
+    ((ordinal, page), durable_tables): ((usize, u32), u64),
     copies: (Option<TableView<'_>>, Option<TableView<'_>>),
 ) -> Result<u64, StoreError> {
     let newest = match copies {
@@ -293,24 +334,23 @@ fn take_page(
             ));
         }
     };
-    let number = source.page_number((ordinal, page));
     let is_settled = matches!(copies, (Some(one), Some(other)) if say_the_same(&one, &other));
     let mut latest = newest.stamp;
     if !newest.is_empty() {
-        let of_page = 0..tables.places_of_page(number).len();
+        let of_page = 0..run.places_of(page);
         let is_beyond = |entry: TableEntry| entry.state != EntryState::Free && entry.block >= source.blocks;
         if of_page.clone().any(|at| is_beyond(newest.entry(at))) {
             return Err(impossible());
         }
         latest = latest.max(newest.latest_version());
-        tables.read_page(number, of_page.map(|at| newest.entry(at)));
+        run.read_page(page, of_page.map(|at| newest.entry(at)));
     }
     let TableView { sequence, stamp, .. } = newest;
     // A copy that cannot be read may be the newer one.
     let is_old =
         matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < durable_tables);
     let is_recent = !(is_old || planted("table-of-last-run-taken-for-older"));
-    *tables.page_mut(number) = FoundPage { sequence, stamp, is_settled, is_recent };
+    *run.page_mut(page) = FoundPage { sequence, stamp, is_settled, is_recent };
     Ok(latest)
 }
 

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 
 use lode_types::MediaError;
 
-use crate::device::{SyncDevice, at_once, read_each_page, whole_pages};
+use crate::device::{AtOnce, SyncDevice, at_once, read_each_page, whole_pages};
 use crate::error::StoreError;
 
 /// Bytes that are read at once.
@@ -30,14 +30,14 @@ pub(crate) struct ReadStretch<'a, T> {
     pub(crate) unreadable: Vec<u64>,
 }
 
-/// Reads stretches and hands them on in their order, reading on while `take` has those before.
+/// Reads stretches and hands them on in their order, some at a time, reading on while `take` has those before.
 ///
 /// # Errors
 /// Those of the device and of `take`; nothing more is read then.
 pub(crate) fn read_ahead<T>(
     device: &mut dyn SyncDevice,
     stretches: impl Iterator<Item = Stretch<T>>,
-    mut take: impl FnMut(ReadStretch<'_, T>) -> Result<(), StoreError>,
+    mut take: impl FnMut(Vec<ReadStretch<'_, T>>, &dyn AtOnce) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut stretches = stretches.peekable();
     // At first none was read before, and at last none is left to be read.
@@ -45,7 +45,7 @@ pub(crate) fn read_ahead<T>(
     loop {
         let is_last = !ahead.fill(&mut stretches);
         let mut taken = Ok(());
-        let mut take_all = || taken = read.stretches().try_for_each(&mut take);
+        let mut take_all = |at_once: &dyn AtOnce| taken = take(read.stretches().collect(), at_once);
         let result = device.read_pages_beside(&mut ahead.places(), &mut take_all);
         taken?;
         ahead.read_again(device, result)?;

@@ -1,10 +1,13 @@
 //! Blocks that may be in more than one place. Most volumes have none, so that they are found with a bit or few a block, and no table of
 //! all blocks is made. It must not know places.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use hashbrown::HashSet;
 use lode_types::prefetch::prefetch_within;
 use lode_types::{NumberFilter, mix};
 use smallvec::SmallVec;
+use zerocopy::FromZeros;
 
 /// Bits for each block, where a volume has too many blocks for one each: one of 32 is taken for one that is there twice.
 const BITS_PER_BLOCK: u64 = 32;
@@ -16,10 +19,13 @@ const BITS_AT_ONCE: usize = 64;
 pub(crate) struct Seen {
     bits: u64,
     is_exact: bool,
-    /// Nothing before a block is seen.
-    words: Vec<u64>,
+    /// Nothing before there is room for what is seen.
+    words: Vec<AtomicU64>,
     again: HashSet<u64>,
 }
+
+/// Bits of blocks that were seen before.
+pub(crate) type Again = Vec<u64>;
 
 /// Blocks that may be there twice.
 pub(crate) struct Twice {
@@ -42,27 +48,37 @@ impl Seen {
         Seen { bits, is_exact, words: Vec::new(), again: HashSet::new() }
     }
 
-    /// Sees blocks.
-    pub(crate) fn see(&mut self, blocks: impl Iterator<Item = u64>) {
+    /// There is room from now on for what is seen. Of it that takes memory to which something comes.
+    pub(crate) fn make_room(&mut self) {
+        if self.words.is_empty() {
+            let words = AtomicU64::new_vec_zeroed(self.bits.div_ceil(64) as usize);
+            self.words = words.expect("there is memory for a bit or few a block");
+        }
+    }
+
+    /// Sees blocks, for which there is room; several may see some at once. Those that were seen before are to be told to [`Seen::again`].
+    pub(crate) fn see(&self, blocks: impl Iterator<Item = u64>, again: &mut Again) {
         let (is_exact, bits) = (self.is_exact, self.bits);
         let mut seen = blocks.map(|block| bit(is_exact, bits, block));
         loop {
             let some: SmallVec<[u64; BITS_AT_ONCE]> = seen.by_ref().take(BITS_AT_ONCE).collect();
-            if self.words.is_empty() && !some.is_empty() {
-                self.words = vec![0; bits.div_ceil(64) as usize];
-            }
             some.iter().for_each(|bit| prefetch_within(&self.words, (bit / 64) as usize));
             for &bit in &some {
-                let (word, mask) = (&mut self.words[(bit / 64) as usize], 1 << (bit % 64));
-                if *word & mask != 0 {
-                    self.again.insert(bit);
+                let (word, mask) = (&self.words[(bit / 64) as usize], 1 << (bit % 64));
+                // Nothing else is read by what this says.
+                if word.fetch_or(mask, Ordering::Relaxed) & mask != 0 {
+                    again.push(bit);
                 }
-                *word |= mask;
             }
             if some.len() < BITS_AT_ONCE {
                 return;
             }
         }
+    }
+
+    /// These were seen before.
+    pub(crate) fn again(&mut self, again: Again) {
+        self.again.extend(again);
     }
 
     /// What may have been seen more than once.
@@ -81,5 +97,39 @@ impl Twice {
     pub(crate) fn has(&self, block: u64) -> bool {
         let bit = bit(self.is_exact, self.bits, block);
         self.filter.may_have(bit) && self.found.contains(&bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    /// Whoever of several sees a block last knows that another one has seen it.
+    #[test]
+    fn blocks_that_are_seen_at_once_are_seen_twice() {
+        const BLOCKS: u64 = 40_000;
+        for blocks in [BLOCKS, 1 << 50] {
+            let mut seen = Seen::new(BLOCKS, blocks);
+            seen.make_room();
+            // Each sees a third of all by itself, and a sixth that the next one sees as well.
+            let of_thread = |thread: u64| (0..BLOCKS).filter(move |block| (block + thread * 2) % 6 < 3);
+            let see = |thread| {
+                let mut again = Again::new();
+                seen.see(of_thread(thread), &mut again);
+                again
+            };
+            let again: Vec<Again> = thread::scope(|scope| {
+                let threads = [0, 1, 2].map(|thread| scope.spawn(move || see(thread)));
+                threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
+            });
+            again.into_iter().for_each(|again| seen.again(again));
+            let times = |block: u64| (0..3).filter(|thread| (block + thread * 2) % 6 < 3).count();
+            let twice = seen.twice();
+            assert!((0..BLOCKS).filter(|&block| times(block) > 1).all(|block| twice.has(block)));
+            let others = (0..BLOCKS).filter(|&block| times(block) < 2 && twice.has(block)).count();
+            assert!(others as u64 <= if blocks == BLOCKS { 0 } else { BLOCKS / 8 }, "{others}");
+        }
     }
 }

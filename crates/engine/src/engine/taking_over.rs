@@ -17,11 +17,15 @@ use crate::taking_over::{EarlyEnd, EarlyPart, NextPlaces};
 use crate::waits::WaitedFor;
 
 impl Engine {
-    /// Tells the scheme of more that was found on the SSD, of `least_blocks` or a part of all, or puts a part of it in order for that; and
-    /// begins the reads that came since the last call. True: there is more to be told, and everything but reads waits for it.
+    /// Tells the scheme of more that was found on the SSD, of `least_blocks` or a part of all, or puts a part of it in order for that; or, every
+    /// other call, begins the reads that came, if there are any. True: there is more to be told, and everything but reads waits for it.
     pub fn take_over(&mut self, least_blocks: usize) -> bool {
         let Some(mut taking_over) = self.taking_over.take() else { return false };
-        self.begin_early_reads();
+        if !taking_over.is_due() && self.begin_early_reads() {
+            taking_over.reads_have_begun();
+            self.taking_over = Some(taking_over);
+            return true;
+        }
         if taking_over.put_in_order(self.levels.places()) {
             self.taking_over = Some(taking_over);
             return true;
@@ -70,8 +74,9 @@ impl Engine {
         }
     }
 
-    /// Begins the reads that need not wait for others. What came later than they and has to do with their blocks waits for them.
-    fn begin_early_reads(&mut self) {
+    /// Begins the reads that need not wait for others. What came later than they and has to do with their blocks waits for them. False: there
+    /// was none.
+    fn begin_early_reads(&mut self) -> bool {
         let mut reads = Vec::new();
         while let Some(mut taken) = self.front.next_early_read() {
             let request = self.admit(&mut taken);
@@ -82,10 +87,12 @@ impl Engine {
             }
             reads.push((request, taken));
         }
+        let has_any = !reads.is_empty();
         let places = self.levels.store().expect("what was found is on it").places();
         for (number, part) in self.early_reads.begin(reads, places, self.config.block) {
             self.read_early(number, &part);
         }
+        has_any
     }
 
     fn read_early(&mut self, number: usize, part: &EarlyPart) {

@@ -11,7 +11,7 @@ use lode_engine::command::MediaError;
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
-use lode_store::{ReadAndWritten, StoreError, SyncDevice};
+use lode_store::{AtOnce, ReadAndWritten, StoreError, SyncDevice};
 
 use crate::sync_device::FileDevice;
 
@@ -147,7 +147,7 @@ impl SyncDevice for CacheDevice {
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(),
+        meanwhile: &mut dyn FnMut(&dyn AtOnce),
     ) -> Result<(), (u64, MediaError)> {
         either!(self, device => device.read_pages_beside(parts, meanwhile))
     }
