@@ -91,6 +91,15 @@ where
     })
 }
 
+/// Does all of this, each on a thread of its own, while something else is done, and gives an error if there was one.
+pub(crate) fn beside<P, E: Send>(parts: Vec<P>, meanwhile: &mut dyn FnMut(&dyn AtOnce)) -> Result<(), E>
+where
+    P: FnOnce() -> Result<(), E> + Send,
+{
+    let helpers = parts.len();
+    with_helpers(parts, helpers, || meanwhile(&OnThreads))
+}
+
 impl<F: Borrow<MediaFile> + Sync> FileDevice<F> {
     /// Reads of these places, divided among threads.
     fn reads<'a>(
@@ -138,8 +147,7 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
         meanwhile: &mut dyn FnMut(&dyn AtOnce),
     ) -> Result<(), (u64, MediaError)> {
         let parts: Vec<_> = self.reads(parts).collect();
-        let helpers = parts.len();
-        with_helpers(parts, helpers, || meanwhile(&OnThreads))
+        beside(parts, meanwhile)
     }
 
     fn read_pages_beside_writes(

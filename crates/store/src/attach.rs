@@ -2,8 +2,8 @@
 //! that every run starts with.
 
 use lode_format::{
-    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, TableView,
-    Volume, VolumeExtents, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, Volume,
+    VolumeExtents, VolumeTag, data_checksum,
 };
 use lode_types::planted;
 
@@ -206,55 +206,6 @@ impl Store {
         }
         space.recovered.unreadable = damaged;
         Ok(())
-    }
-
-    /// Writes the pages of the place tables that no flush is known to cover once more to where they are, for the same reason: with the
-    /// older copy of a page written over, here or by a checkpoint, a power cut could take both. The older copies are written along,
-    /// because they lie between. What was written before the last start, or before the latest checkpoint that the journal calls durable,
-    /// is covered; a pair's SSDs may differ in it all the same, because one of them was read.
-    fn write_tables_again(
-        &self,
-        device: &mut dyn SyncDevice,
-        tag: VolumeTag,
-        space: &RecoveredSpace,
-    ) -> Result<(), StoreError> {
-        if self.view.is_durable || planted("tables-not-written-again") {
-            return Ok(());
-        }
-        let (layout, extents) = (&self.view.layout, &space.extents.written);
-        let is_all = device.has_copies() && !planted("old-tables-of-a-pair-left");
-        let all = (0..extents.len()).flat_map(|ordinal| TableRun::of(ordinal, 0..layout.extent.table_pages));
-        let recent = all.map(|TableRun { ordinal, pages }| {
-            let pages = if is_all { pages } else { space.recovered.found.recent_pages(ordinal, pages) };
-            TableRun { ordinal, pages }
-        });
-        let recent = recent.filter(|run| !run.pages.is_empty());
-        let has_copies = device.has_copies();
-        rewrite(device, recent.map(|run| run.stretch(layout, extents)), |read| {
-            self.leave_out_foreign(has_copies, tag, extents, read);
-        })
-    }
-
-    /// On a pair of SSDs leaves out what is whole and does not belong there: it would be written over the right page of the other SSD.
-    fn leave_out_foreign(
-        &self,
-        has_copies: bool,
-        tag: VolumeTag,
-        extents: &[u32],
-        ReadStretch { what: TableRun { ordinal, pages }, bytes, .. }: &mut ReadStretch<'_, TableRun>,
-    ) {
-        if !has_copies || planted("foreign-page-on-both-ssds") {
-            return;
-        }
-        let (cache, extent) = (self.view.superblock.cache, extents[*ordinal]);
-        for (page, pair) in pages.clone().zip(bytes.chunks_exact_mut(PAIR_BYTES)) {
-            for (number, side) in (0..).zip(pair.chunks_exact_mut(PAGE_BYTES)) {
-                let table = TableView::open(cache, tag, extent, page, side);
-                if !table.is_ok_and(|table| table.is_copy(number)) {
-                    side.fill(0);
-                }
-            }
-        }
     }
 
     /// Gives up extents beyond `wanted`, those with the fewest dirty blocks first; their dirty blocks

@@ -50,6 +50,7 @@ mod spec;
 mod store;
 mod stretches;
 mod table_runs;
+mod tables_again;
 mod twice;
 mod view;
 mod volume;

@@ -13,7 +13,7 @@ use lode_media::MediaFile;
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
 use lode_store::{AtOnce, ReadAndWritten, StoreError, SyncDevice};
 
-use crate::sync_device::FileDevice;
+use crate::sync_device::{FileDevice, beside};
 
 /// The SSDs of a pair, by member.
 #[derive(Clone)]
@@ -149,7 +149,11 @@ impl SyncDevice for CacheDevice {
         parts: &mut [(u64, &mut [u8])],
         meanwhile: &mut dyn FnMut(&dyn AtOnce),
     ) -> Result<(), (u64, MediaError)> {
-        either!(self, device => device.read_pages_beside(parts, meanwhile))
+        match self {
+            CacheDevice::One(device) => device.read_pages_beside(parts, meanwhile),
+            // A member is asked for one thing at a time, and meets what fails in that order.
+            CacheDevice::Pairs(device) => beside(vec![|| device.read_pages_at_once(parts)], meanwhile),
+        }
     }
 
     fn read_pages_beside_writes(
