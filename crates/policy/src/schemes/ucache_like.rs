@@ -107,6 +107,11 @@ impl UcacheLike {
         UcacheLike::with_rule(settings, quota, Rule { worth_hits, by_use: false, copies_hits: false })
     }
 
+    /// A cache both levels of which together are one LRU.
+    pub(crate) fn as_one_lru(settings: &Settings, quota: Quota) -> UcacheLike {
+        UcacheLike::with_rule(settings, quota, Rule { worth_hits: 0, by_use: true, copies_hits: false })
+    }
+
     fn with_rule(settings: &Settings, quota: Quota, rule: Rule) -> UcacheLike {
         let lru = QueueLevel::of(Level::Dram, settings, quota.dram_blocks);
         UcacheLike { level: TwoLevels::new(lru, quota.ssd_blocks, true), used_at: Vec::new(), rule }
@@ -152,8 +157,19 @@ impl UcacheLike {
             }
         } else {
             sink.effect(Effect::ReadBacking);
+            if self.rule.worth_hits == 0 && self.level.dram.capacity() == 0 {
+                return self.fill_ssd(block, hint, sink);
+            }
         }
         self.fill(block, hint, sink);
+    }
+
+    /// The block that was read comes to the SSD, if there is room at all: a DRAM of no blocks gives it up at once.
+    fn fill_ssd<S: Sink>(&mut self, block: BlockNo, hint: PrefetchHint, sink: &mut S) {
+        if self.level.ssd.capacity() > 0 {
+            let (_, slot) = self.level.ssd.put(hint.hash, block, sink);
+            sink.effect(Effect::Fill { level: Level::Ssd, slot });
+        }
     }
 
     /// The block that was read comes to DRAM, if there is room at all.

@@ -141,7 +141,8 @@ fn serve_in_batches(scheme: &mut AnyScheme, requests: &[Request], size: usize) -
 fn its_choices_equal_the_oracles() {
     let chosen = Cell::new(0);
     let phases = prop::collection::vec(any_phase(), 1..8);
-    let quota = (2..40u32, 10..100u32).prop_map(|(dram, ssd)| Quota::new(dram, ssd));
+    let dram = prop_oneof![1 => Just(0), 9 => 2..40u32];
+    let quota = (dram, 10..100u32).prop_map(|(dram, ssd)| Quota::new(dram, ssd));
     for_each_case(60, (any_given(), quota, phases, any::<u64>()), |(given, quota, phases, seed)| {
         let requests = requests(&phases, seed);
         let mut auto = build(&settings_of(&given), quota, quota);

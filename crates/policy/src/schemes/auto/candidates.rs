@@ -73,6 +73,15 @@ impl Candidate {
         }
     }
 
+    /// An empty cache that serves nobody and stays with this candidate: by recency it need learn nothing of blocks, and its lists say who
+    /// leaves, where that of [`Candidate::build`] looks for the oldest among 256 blocks.
+    pub(super) fn build_to_stay(self, settings: &Settings, quota: Quota) -> Cache {
+        match self {
+            Candidate::Recency { .. } => Cache::Ucache(Box::new(UcacheLike::as_one_lru(settings, quota))),
+            _ => self.build(settings, quota),
+        }
+    }
+
     /// An empty cache that serves guests.
     pub(super) fn build_live(self, settings: &Settings, quota: Quota) -> Cache {
         let mut cache = self.build(settings, quota);

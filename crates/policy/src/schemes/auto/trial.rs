@@ -116,20 +116,26 @@ impl Making {
         self.host_budget != WriteBudget::Any || self.settings.budget("write_budget") != WriteBudget::Any
     }
 
-    /// Of 2^`bits` regions one is in the sample.
-    fn shadow(&self, candidate: Candidate, share: Quota, bits: u32) -> Option<Shadow> {
+    /// Of 2^`bits` regions one is in the sample. `build` is the candidate's.
+    fn shadow(
+        &self,
+        candidate: Candidate,
+        build: fn(Candidate, &Settings, Quota) -> Cache,
+        share: Quota,
+        bits: u32,
+    ) -> Option<Shadow> {
         if self.has_budget() && !candidate.holds_to_budgets() {
             return None;
         }
-        let rate = part(bits);
-        let mut cache = candidate.build(&self.settings.for_sample(rate), share);
+        let mut cache = build(candidate, &self.settings.for_sample(part(bits)), share);
         set_host_budget(&mut cache, sampled_budget(self.host_budget, bits));
         let cost = Cost::new(&self.settings);
         Some(Shadow { cache, cost, work: Work::default(), new: Spent::default(), recent: Spent::default() })
     }
 
     fn shadows(&self, share: Quota, bits: u32) -> Vec<Option<Shadow>> {
-        self.candidates.iter().map(|&candidate| self.shadow(candidate, share, bits)).collect()
+        let shadow = |&candidate| self.shadow(candidate, Candidate::build_to_stay, share, bits);
+        self.candidates.iter().map(shadow).collect()
     }
 }
 
@@ -155,7 +161,9 @@ impl SizeShadows {
     }
 
     fn begin_anew(&mut self, making: &Making, share: Quota, bits: u32) {
-        let [half, twice] = self.shares(share, bits).map(|share| making.shadow(self.candidate, share, bits));
+        // Another candidate may come to decide, by what these have learned until then.
+        let shadow = |share| making.shadow(self.candidate, Candidate::build, share, bits);
+        let [half, twice] = self.shares(share, bits).map(shadow);
         self.shadows = half.zip(twice).map(|(half, twice)| [half, twice]);
     }
 

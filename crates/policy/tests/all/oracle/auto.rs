@@ -161,11 +161,17 @@ pub struct PlainChoice {
 
 impl PlainChoice {
     pub fn new(given: Given, quota: Quota) -> PlainChoice {
-        let prices = ["10", "1", "100"].map(|price| ("benefit-density", "write_price_us", price));
-        let others = [("benefit-density", "order", "recency"), ("ucache-like", "worth_hits", "1")];
-        let candidate = |(scheme, key, value)| Candidate {
-            name: format!("{scheme}:{key}={value}"),
-            scheme: build(&settings(scheme, &[(key, value)]), quota, quota),
+        let benefit =
+            |key, value| (format!("benefit-density:{key}={value}"), "benefit-density", vec![(key, value)]);
+        let prices = ["10", "1", "100"].map(|price| benefit("write_price_us", price));
+        let one_lru = vec![("worth_hits", "0"), ("ssd_order", "use"), ("ssd_hits", "stay")];
+        // One LRU is one LRU, whoever keeps it.
+        let recency = ("benefit-density:order=recency".to_owned(), "ucache-like", one_lru);
+        let ucache = ("ucache-like:worth_hits=1".to_owned(), "ucache-like", vec![("worth_hits", "1")]);
+        let others = [recency, ucache];
+        let candidate = |(name, scheme, as_set): (String, &str, Vec<(&str, &str)>)| Candidate {
+            name,
+            scheme: build(&settings(scheme, &as_set), quota, quota),
             disk: Disk::default(),
             request: Cost::default(),
             new: Cost::default(),

@@ -232,6 +232,15 @@ impl PlainUcache {
         }];
         let stays = in_ssd.is_some() && !self.rule.copies_hits;
         self.here.extend(in_ssd.map(|entry| (entry, self.accesses)));
+        if self.quota.dram_blocks == 0
+            && self.quota.ssd_blocks > 0
+            && self.rule.worth_hits == 0
+            && in_ssd.is_none()
+        {
+            self.make_room(&mut observed);
+            self.here.push((Entry { block, dirty: false }, self.accesses));
+            observed.push(Observed::Fill(Level::Ssd));
+        }
         if stays || self.quota.dram_blocks == 0 {
             return observed;
         }
