@@ -25,8 +25,13 @@ const MOST_UNSEEN_SHARE: f64 = 0.1;
 const LEAST_UNSEEN_SHARE: f64 = 0.03;
 /// So many blocks of each age are taken to be as those of which nothing was seen.
 const UNSEEN_BLOCKS: f64 = 4.0;
-/// So many blocks of each class are taken to be as the blocks of all classes are together.
-const POOLED_BLOCKS: f64 = 8.0;
+/// So many blocks of each age of a class are taken to be as those of all classes are together, at least: the more, the less the class
+/// differs from all.
+const LEAST_POOLED_BLOCKS: f64 = 8.0;
+/// No class is taken to differ less: then it is as all are.
+const LEAST_DIFFERENCE: f64 = 1e-6;
+/// Of what each class saves so much is taken to be as with all classes, in units of the cost of a run.
+const POOLED_SAVINGS: f64 = 8.0;
 /// How often neighbouring ages are averaged.
 const SMOOTHINGS: u32 = 3;
 /// What is left of the counts after each estimate.
@@ -124,10 +129,13 @@ fn ends_of(horizon: f64) -> [u8; AGES] {
     })
 }
 
-/// By age, of the blocks in the middle of it: how many are asked for again, and what that saves.
+/// Of all classes.
 struct Pooled {
+    /// By age, of the blocks in the middle of it: how many are asked for again, how many times as many are not, and what each of the former
+    /// saves.
     again: [f64; AGES],
-    saved: [f64; AGES],
+    odds: [f64; AGES],
+    each: [f64; AGES],
 }
 
 /// The counts, and what follows from them.
@@ -245,12 +253,16 @@ impl Ages {
     /// Estimates a class anew, of which so many blocks were there in the middle of each age.
     fn estimate_class(&mut self, class: u8, at_risk: &Table, pooled: &Pooled) {
         let row = row_of(class);
+        // With so many shares vary by chance as much as classes do.
+        let blocks_for_odds = 1.0 / greater(self.difference(class, at_risk, pooled), LEAST_DIFFERENCE);
+        let part = self.saving_part(class, pooled);
         for (age, at) in row.clone().enumerate() {
-            let share = |counted: f32, pooled: f64| {
-                (f64::from(counted) + POOLED_BLOCKS * pooled) / (f64::from(at_risk[at]) + POOLED_BLOCKS)
-            };
-            self.ending[at] = share(self.again[at], pooled.again[age]) as f32;
-            self.saving[at] = share(self.saved[at], pooled.saved[age]) as f32;
+            let blocks = greater(pooled.odds[age] * blocks_for_odds, LEAST_POOLED_BLOCKS);
+            let of_each = 1.0 / (f64::from(at_risk[at]) + blocks);
+            let again = blocks * pooled.again[age];
+            self.ending[at] = ((f64::from(self.again[at]) + again) * of_each) as f32;
+            self.saving[at] =
+                ((f64::from(self.saved[at]) + again * pooled.each[age] * part) * of_each) as f32;
         }
         for table in [&mut self.ending, &mut self.saving] {
             (0..SMOOTHINGS).for_each(|_| smooth(&mut table[row.clone()]));
@@ -265,6 +277,29 @@ impl Ages {
             most as f32
         });
         self.density[usize::from(class)] = std::array::from_fn(|column| densities[age_in(column)]);
+    }
+
+    /// How far the shares of a class that are asked for again vary about those of all classes, beyond what chance explains: the variance of
+    /// their ratio.
+    fn difference(&self, class: u8, at_risk: &Table, pooled: &Pooled) -> f64 {
+        let (mut beyond, mut of) = (0.0, 0.0);
+        for (at, &share) in row_of(class).zip(&pooled.again) {
+            let expected = f64::from(at_risk[at]) * share;
+            let apart = f64::from(self.again[at]) - expected;
+            beyond += apart * apart - expected * (1.0 - share);
+            of += expected * expected;
+        }
+        if of > 0.0 { (beyond / of).max(0.0) } else { 0.0 }
+    }
+
+    /// What blocks of a class save when they are asked for again, as a part of what those of all classes do.
+    fn saving_part(&self, class: u8, pooled: &Pooled) -> f64 {
+        let (mut saved, mut as_all) = (0.0, 0.0);
+        for (at, each) in row_of(class).zip(&pooled.each) {
+            saved += f64::from(self.saved[at]);
+            as_all += f64::from(self.again[at]) * each;
+        }
+        (saved + POOLED_SAVINGS) / (as_all + POOLED_SAVINGS)
     }
 
     /// Makes of the blocks that were last seen at each age without being asked for again those that were there in the middle
@@ -297,10 +332,9 @@ impl Ages {
         let share = |table: &Table, age: usize| {
             (of_all(table, age) + UNSEEN_BLOCKS * unseen_share) / (of_all(at_risk, age) + UNSEEN_BLOCKS)
         };
-        Pooled {
-            again: std::array::from_fn(|age| share(&self.again, age)),
-            saved: std::array::from_fn(|age| share(&self.saved, age)),
-        }
+        let again: [f64; AGES] = std::array::from_fn(|age| share(&self.again, age));
+        let odds = again.map(|again| (1.0 - again) / again);
+        Pooled { again, odds, each: std::array::from_fn(|age| share(&self.saved, age) / again[age]) }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
@@ -400,7 +434,25 @@ mod tests {
         // But for what comes after the oldest.
         let surplus = ages.surplus(0, 1, 8000.0, 0.0);
         assert!(surplus < 0.02 * 8000.0, "{surplus}");
-        // Of a class of which nothing was seen that is not known so well.
-        assert!(ages.density(1, 1) > 2.0 * ages.density(0, 1));
+        // A class of which nothing was seen is as all are.
+        assert!(ages.density(1, 1) >= ages.density(0, 1));
+    }
+
+    #[test]
+    fn a_class_leans_on_all_the_less_the_more_it_differs() {
+        let surpluses = |again: u32| {
+            let mut ages = Ages::new();
+            for (class, blocks, again) in [(0, 10_000, 5000), (1, 200, again)] {
+                for _ in 0..again {
+                    let at = ages.note_again(class, 8);
+                    ages.note_saved(at, 1.0);
+                }
+                (again..blocks).for_each(|_| ages.note_forgotten(class, 8));
+            }
+            ages.estimate(std::iter::empty(), 1.0, 16.0);
+            [0, 1].map(|class| ages.surplus(class, 1, 1000.0, 0.0))
+        };
+        let ([all, alike], [_, other]) = (surpluses(100), surpluses(0));
+        assert!((alike / all - 1.0).abs() < 0.02 && other < all / 3.0, "{all} {alike} {other}");
     }
 }

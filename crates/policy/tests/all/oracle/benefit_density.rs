@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use lode_policy::Quota;
 use lode_types::{BlockNo, Level, Rng};
 
-use super::life_table::{AGES, CLASSES, Known, Table, age_of, at, run_class, smoothed, width_of};
+use super::life_table::{AGES, CLASSES, Known, Table, age_of, at, leaning, run_class, width_of};
 use super::seeks::{PlainSeeks, RunCosts, SEEK_US, Saving, Settled};
 use super::two_level::PlainTwoLevel;
 use crate::driver::{Observed, Residents, Step};
@@ -150,16 +150,14 @@ impl PlainBenefitDensity {
         let of_all =
             |table: &Table, age| (0..CLASSES).map(|class| f64::from(at(table, class, age))).sum::<f64>();
         let pooled = |table: &Table, age| (of_all(table, age) + 4.0 * unseen) / (of_all(&at_risk, age) + 4.0);
-        let share = |table: &Table| -> Vec<Vec<f32>> {
-            let pooled: Vec<f64> = (0..AGES).map(|age| pooled(table, age)).collect();
-            let of = |class, age: usize| {
-                (f64::from(at(table, class, age)) + 8.0 * pooled[age])
-                    / (f64::from(at(&at_risk, class, age)) + 8.0)
-            };
-            let row = |class| smoothed((0..AGES).map(|age| of(class, age) as f32).collect());
-            (0..CLASSES).map(row).collect()
-        };
-        (self.ending, self.saving) = (share(&self.again), share(&self.saved));
+        let all_again: Vec<f64> = (0..AGES).map(|age| pooled(&self.again, age)).collect();
+        let all_saved: Vec<f64> = (0..AGES).map(|age| pooled(&self.saved, age)).collect();
+        (self.ending, self.saving) = (0..CLASSES)
+            .map(|class| {
+                let row = |table| (0..AGES).map(|age| f64::from(at(table, class, age))).collect();
+                leaning([&self.again, &self.saved, &at_risk].map(row), &all_again, &all_saved)
+            })
+            .unzip();
         self.ending.iter_mut().flatten().for_each(|ending| *ending /= 1.0 + *ending / 2.0);
         for table in [&mut self.again, &mut self.forgotten, &mut self.saved] {
             table.values_mut().for_each(|count| *count *= 0.98);
