@@ -33,18 +33,21 @@ fn whoever_does_not_choose_gets_the_best_and_its_name() {
     assert_eq!((label(&plan), &plan["two_levels"], &plan["mode"]), ("auto", &"auto".into(), &Value::Null));
     assert!(file().contains("scheme = \"auto\"") && !file().contains("settings"), "{}", file());
     assert_eq!(plan, of(&["--scheme", "best"]), "that is the default");
-    // It takes less time than all others that were replayed.
+    // It takes no more time than itself with other levels, and less than all others that were replayed.
     let us = |one: &Value| real(&one["mean_latency_us"]);
-    let others = list(&plan["replayed"]).iter().skip(1);
-    let others = others.chain([&plan["one_level"], &plan["one_level_of_auto"]]);
-    assert!(others.into_iter().all(|other| us(other) > us(&plan["recommended"])), "{plan}");
+    let all = list(&plan["replayed"]).iter().chain([&plan["one_level"], &plan["one_level_of_auto"]]);
+    let is_beaten = |other: &Value| match other["label"] == "auto" {
+        true => us(other) >= us(&plan["recommended"]),
+        false => us(other) > us(&plan["recommended"]),
+    };
+    assert!(all.into_iter().all(is_beaten), "{plan}");
     let alone = of(&["--scheme", "auto"]);
     let schemes: Vec<&str> =
         list(&alone["replayed"]).iter().filter_map(|replayed| replayed["scheme"].as_str()).collect();
     assert_eq!((label(&alone), &schemes[..]), ("auto", &["auto"][..]));
-    assert_eq!(alone["recommended"]["mean_latency_us"], plan["recommended"]["mean_latency_us"]);
+    assert_eq!(alone["recommended"]["mean_latency_us"], list(&plan["replayed"])[0]["mean_latency_us"]);
     // A replay of its own says the same.
-    let share = &plan["vms"][0]["share"];
+    let share = &plan["recommended"]["vms"][0]["share"];
     let bytes = |level: &str| (whole(&share[level]) * BLOCK).to_string();
     let (dram, ssd) = (bytes("dram_blocks"), bytes("ssd_blocks"));
     let replayed = json(&["replay", &trace, "--dram", &dram, "--ssd", &ssd]);

@@ -94,7 +94,7 @@ const ETICA: [&str; 2] = ["etica:assoc=0:mode=full-hybrid:sizing=off", "etica:as
 
 #[test]
 fn auto_is_recommended_where_it_is_better() {
-    let report = Planned::replayed(hot_blocks_under_a_stream(), levels(20, 100), Wish::Best);
+    let report = Planned::replayed(hot_blocks_under_a_stream(), levels(100, 100), Wish::Best);
     assert_eq!(labels(&report), ["auto", ETICA[0], ETICA[1]]);
     let recommended = &report.recommended;
     assert_eq!((recommended.label.as_str(), recommended.scheme.as_str()), ("auto", "auto"));
