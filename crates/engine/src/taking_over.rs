@@ -11,7 +11,7 @@ use slab::Slab;
 use crate::flight::RequestSlice;
 use crate::waiting::Taken;
 
-/// The scheme is told of this part of what was found at a time, or more: to look for blocks in all places takes about as long.
+/// The scheme is told of this part of what was found at a time, or more: to look for blocks in all places takes no longer.
 const PARTS: usize = 32;
 
 /// What the scheme is to be told of.
@@ -50,8 +50,8 @@ impl TakingOver {
         })
     }
 
-    /// Whether a part is due. Reads begin before it otherwise, and their commands are given to the devices while it waits.
-    pub(crate) fn is_due(&mut self) -> bool {
+    /// Whether a part is due, which it is once. Otherwise reads begin before it, and the devices are given their commands first.
+    pub(crate) fn take_due(&mut self) -> bool {
         std::mem::take(&mut self.is_due)
     }
 

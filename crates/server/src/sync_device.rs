@@ -18,6 +18,8 @@ use lode_store::{AtOnce, Part, ReadAndWritten, SyncDevice};
 const PIECE_BYTES: usize = 256 << 10;
 /// Pieces that are under way at once.
 const THREADS: usize = 4;
+/// Processors that are kept busy at once.
+const MOST_PROCESSORS: usize = 4;
 
 /// A [`MediaFile`], or a reference to one, as [`SyncDevice`].
 pub(crate) struct FileDevice<F>(pub F);
@@ -49,7 +51,7 @@ struct OnThreads;
 impl AtOnce for OnThreads {
     fn run(&self, parts: &mut [Part<'_>]) {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let helpers = processors.min(THREADS).min(parts.len()).saturating_sub(1);
+        let helpers = processors.min(MOST_PROCESSORS).min(parts.len()).saturating_sub(1);
         let do_part = |part: &mut Part<'_>| -> Result<(), Infallible> {
             part();
             Ok(())

@@ -169,7 +169,7 @@ impl Store {
 
     /// Writes once more what may be volatile still.
     pub(crate) fn write_again(
-        &self,
+        &mut self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
         space: &mut RecoveredSpace,
@@ -347,8 +347,7 @@ impl Store {
         space: &mut RecoveredSpace,
     ) -> Result<(), StoreError> {
         let stale = space.recovered.found.unsettled();
-        // With copies all pages are written once more in any case.
-        if !stale.is_empty() && !device.has_copies() {
+        if !stale.is_empty() {
             self.forget_run(device, tag)?;
         }
         let Recovered { version, durable, .. } = space.recovered;
@@ -376,7 +375,11 @@ impl Store {
 
     /// Notes durably that table pages may have been written since the last run. Should this start come to nothing, because a flush fails
     /// or the power, the next one cannot tell its pages from those that were durable before, and writes all of them again.
-    fn forget_run(&mut self, device: &mut dyn SyncDevice, tag: VolumeTag) -> Result<(), StoreError> {
+    pub(crate) fn forget_run(
+        &mut self,
+        device: &mut dyn SyncDevice,
+        tag: VolumeTag,
+    ) -> Result<(), StoreError> {
         let mut next = self.view.directory.clone();
         let volume = next.volumes.iter_mut().flatten().find(|volume| volume.tag == tag);
         let Some(volume) = volume.filter(|volume| volume.run_version > 0) else { return Ok(()) };
@@ -405,7 +408,9 @@ impl Store {
         let runs = runs.map(|run| run.stretch(layout, &extents.written));
         let has_copies = device.has_copies();
         rewrite(device, runs, |read| {
-            self.leave_out_foreign(has_copies, tag, &extents.written, read);
+            if has_copies {
+                self.leave_out_foreign(tag, &extents.written, read);
+            }
             let ReadStretch { what: TableRun { ordinal, pages }, bytes, .. } = read;
             let ordinal = *ordinal;
             let first = ordinal * per_extent + pages.start as usize;

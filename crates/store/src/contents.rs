@@ -222,7 +222,7 @@ impl Contents {
         &mut self.extents[ordinal as usize][at..at + self.packing.width]
     }
 
-    /// There is room for what places of this extent hold, until it is seen that they hold nothing.
+    /// Takes memory for the records of an extent.
     #[inline]
     pub(crate) fn make_room(&mut self, ordinal: usize) {
         let records = &mut self.extents[ordinal];
@@ -233,8 +233,8 @@ impl Contents {
         }
     }
 
-    /// Takes back what an extent has room for, which holds nothing.
-    pub(crate) fn take_room(&mut self, ordinal: usize) {
+    /// Frees the memory of an extent that holds nothing.
+    pub(crate) fn free_room(&mut self, ordinal: usize) {
         self.extents[ordinal] = Box::default();
     }
 

@@ -16,12 +16,10 @@ pub(crate) fn cut<'a, T: 'a>(
 ) -> Vec<&'a mut [T]> {
     let (mut parts, mut all) = (parts.peekable(), Vec::new());
     for (ordinal, list) in lists.enumerate() {
+        let is_empty = list.is_empty();
         let (mut rest, mut at) = (list, 0);
         while let Some(PartOfExtent { range, .. }) = parts.next_if(|part| part.ordinal == ordinal) {
-            let (before, len) = match rest.is_empty() {
-                true => (0, 0),
-                false => (range.start - at, range.len()),
-            };
+            let (before, len) = if is_empty { (0, 0) } else { (range.start - at, range.len()) };
             let (part, behind) = rest.split_at_mut(before).1.split_at_mut(len);
             all.push(part);
             (rest, at) = (behind, range.end);

@@ -202,26 +202,26 @@ impl FoundPlaces {
     }
 
     /// All runs were read: extents with nothing in them take nothing.
-    pub(crate) fn take_unused_room(&mut self) {
+    pub(crate) fn free_unused_room(&mut self) {
         let per_extent = self.pages_per_extent as usize;
         for ordinal in 0..self.versions.len() {
             let is_latest_of_none =
                 self.latest[ordinal * per_extent..][..per_extent].iter().all(|&of| of == 0);
             if is_latest_of_none && self.contents.occupied_in(ordinal..ordinal + 1).next().is_none() {
-                self.contents.take_room(ordinal);
+                self.contents.free_room(ordinal);
                 self.versions[ordinal] = Box::default();
             }
         }
     }
 
     /// So much was found in a run.
-    pub(crate) fn add(&mut self, RunCounts { used, dirty, again }: RunCounts) {
+    pub(crate) fn add_counts(&mut self, RunCounts { used, dirty, again }: RunCounts) {
         self.used += used;
         self.dirty += dirty;
         if let Some(seen) = &mut self.seen
             && !planted("seen-again-goes-untold")
         {
-            seen.again(again);
+            seen.note_again(again);
         }
     }
 
@@ -361,7 +361,7 @@ impl FoundPlaces {
                 seen.make_room();
             }
             seen.see(self.contents.occupied().map(|(_, content)| content.held.block), &mut again);
-            seen.again(again);
+            seen.note_again(again);
             seen
         });
         seen.twice()
@@ -405,7 +405,7 @@ mod tests {
         assert_eq!(runs[0].places_of(within), places.len());
         runs[0].read_page(within, places.map(entry));
         let counts = runs.remove(0).counts;
-        found.add(counts);
+        found.add_counts(counts);
     }
 
     fn found(entries: &[(Place, TableEntry)]) -> FoundPlaces {
@@ -546,7 +546,7 @@ mod tests {
             found.contents.memory_bytes() + versions.sum::<usize>()
         };
         let before = bytes(&found);
-        found.take_unused_room();
+        found.free_unused_room();
         assert!(bytes(&found) < before / 2, "{before}: {}", bytes(&found));
         assert_eq!(found.occupied().collect::<Vec<_>>(), [(SLOTS + 1, dirty)]);
     }

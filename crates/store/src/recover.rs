@@ -220,7 +220,7 @@ fn read_tables(
             damaged.extend(of_run);
             found.push(run.counts);
         }
-        found.into_iter().for_each(|counts| tables.add(counts));
+        found.into_iter().for_each(|counts| tables.add_counts(counts));
         Ok(())
     })?;
     for run in damaged {
@@ -232,9 +232,9 @@ fn read_tables(
         // Whichever device has it right, others have not.
         found.page_mut(of_page.1).is_settled = false;
         let counts = std::mem::take(&mut found.counts);
-        tables.add(counts);
+        tables.add_counts(counts);
     }
-    tables.take_unused_room();
+    tables.free_unused_room();
     Ok((tables, latest, unreadable_pages))
 }
 

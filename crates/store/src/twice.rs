@@ -48,7 +48,7 @@ impl Seen {
         Seen { bits, is_exact, words: Vec::new(), again: HashSet::new() }
     }
 
-    /// There is room from now on for what is seen. Of it that takes memory to which something comes.
+    /// Makes room for the bits. Pages of it that no bit comes to take no memory.
     pub(crate) fn make_room(&mut self) {
         if self.words.is_empty() {
             let words = AtomicU64::new_vec_zeroed(self.bits.div_ceil(64) as usize);
@@ -56,7 +56,7 @@ impl Seen {
         }
     }
 
-    /// Sees blocks, for which there is room; several may see some at once. Those that were seen before are to be told to [`Seen::again`].
+    /// Sees blocks, for which there is room; several may see some at once. Those that were seen before are to be told to [`Seen::note_again`].
     pub(crate) fn see(&self, blocks: impl Iterator<Item = u64>, again: &mut Again) {
         let (is_exact, bits) = (self.is_exact, self.bits);
         let mut seen = blocks.map(|block| bit(is_exact, bits, block));
@@ -77,7 +77,7 @@ impl Seen {
     }
 
     /// These were seen before.
-    pub(crate) fn again(&mut self, again: Again) {
+    pub(crate) fn note_again(&mut self, again: Again) {
         self.again.extend(again);
     }
 
@@ -124,7 +124,7 @@ mod tests {
                 let threads = [0, 1, 2].map(|thread| scope.spawn(move || see(thread)));
                 threads.into_iter().map(|thread| thread.join().expect("it does not panic")).collect()
             });
-            again.into_iter().for_each(|again| seen.again(again));
+            again.into_iter().for_each(|again| seen.note_again(again));
             let times = |block: u64| (0..3).filter(|thread| (block + thread * 2) % 6 < 3).count();
             let twice = seen.twice();
             assert!((0..BLOCKS).filter(|&block| times(block) > 1).all(|block| twice.has(block)));

@@ -22,7 +22,7 @@ fn run_all(volumes: usize, other_pairs: u64, change: impl Fn(Plan) -> Plan) -> R
     };
     let ssd_bytes = if other_pairs > 0 { 5 << 20 } else { 9 << 20 };
     let sum = run_neighbours(volumes, ssd_bytes, plan_of);
-    assert!(sum.gone > 20 && sum.came > 1 && sum.renamed > 10 && sum.switches > 30, "{sum:?}");
+    assert!(sum.gone > 20 && sum.came > 0 && sum.renamed > 10 && sum.switches > 30, "{sum:?}");
     assert!(sum.share_moves > 30 && sum.members_dropped > 50, "{sum:?}");
     // Most are cut short, and go on.
     assert!(sum.members_resilvered > 0 && sum.members_resumed > 10, "{sum:?}");

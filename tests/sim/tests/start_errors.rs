@@ -2,7 +2,7 @@
 //! error is not an absence, and one whole copy is always there.
 
 use lode_engine::{GuestError, GuestOp, GuestRequest};
-use lode_format::DeviceLayout;
+use lode_format::{DeviceLayout, PAGE_BYTES};
 use lode_policy::Quota;
 use lode_sim::scenario::{
     BLOCK, all_schemes, flush, machine, ordered, paired, pattern, plan, read, run_each, seeds, write,
@@ -243,9 +243,13 @@ fn g2_a_flush_that_failed_during_a_start_is_not_believed_by_the_next_checkpoint(
 }
 
 /// What a start does with the SSD.
-fn attach(ssd: &mut SimDisk, machine: &Machine, distrusts: Option<Distrust>) -> Result<(), StoreError> {
+fn attach(
+    ssd: &mut dyn SyncDevice,
+    machine: &Machine,
+    distrusts: Option<Distrust>,
+) -> Result<(), StoreError> {
     let spec = VolumeSpec { distrusts, ..machine.spec() };
-    Store::open(ssd).and_then(|mut store| store.attach(ssd, &spec)).map(drop)
+    Store::open(&mut *ssd).and_then(|mut store| store.attach(ssd, &spec)).map(drop)
 }
 
 /// A run wrote a page of the tables, and the flush that should have covered it failed. The next start must not write over the other copy
@@ -317,6 +321,53 @@ fn g2_what_a_start_wrote_that_came_to_nothing_is_written_again() {
         }
     }
     assert!(failed.iter().all(|&failed| failed > 1000), "{failed:?}");
+}
+
+/// One SSD of a pair, the other one of which is not in sync.
+struct OneOfPair<'a>(Counting<'a>);
+
+impl SyncDevice for OneOfPair<'_> {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn has_copies(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        self.0.read(offset_bytes, buf)
+    }
+
+    fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
+        self.0.write(offset_bytes, bytes)
+    }
+
+    fn flush(&mut self) -> Result<(), MediaError> {
+        self.0.flush()
+    }
+}
+
+/// What the other one has of the tables is nowhere read.
+#[test]
+fn g9_all_tables_are_written_again_where_one_ssd_is_in_sync() {
+    let mut machine = machine("lru", &["write_policy=wb"], Quota::new(0, 1_000));
+    (machine.ssd_bytes, machine.config.volume_bytes) = (64 << 20, 64 << 20);
+    let mut world = World::new(machine.clone(), 1).unwrap();
+    write(&mut world, 0, 40 * BLOCK, 1).unwrap();
+    flush(&mut world).unwrap();
+    world.settle();
+    world.go_down(false);
+    let tables = StoreView::read(&mut world.ssd).unwrap();
+    let extent = tables.superblock().layout().unwrap().extent;
+    let extents: u32 = tables.volumes().map(|volume| volume.extents).sum();
+    // Starts that have nothing to write, but for the first of them.
+    for start in 0..3 {
+        let mut device = OneOfPair(Counting(&mut world.ssd, 0));
+        attach(&mut device, &machine, None).unwrap();
+        let table_bytes = u64::from(extents) * u64::from(extent.table_pages) * 2 * PAGE_BYTES as u64;
+        assert!(device.0.1 > table_bytes, "start {start}: {} bytes, {table_bytes} of tables", device.0.1);
+    }
 }
 
 /// Counts what is written.

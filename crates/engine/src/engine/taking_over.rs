@@ -17,11 +17,11 @@ use crate::taking_over::{EarlyEnd, EarlyPart, NextPlaces};
 use crate::waits::WaitedFor;
 
 impl Engine {
-    /// Tells the scheme of more that was found on the SSD, of `least_blocks` or a part of all, or puts a part of it in order for that; or, every
-    /// other call, begins the reads that came, if there are any. True: there is more to be told, and everything but reads waits for it.
+    /// Tells the scheme of more that was found on the SSD, of `least_blocks` or a part of all, or puts a part of it in order for that. If reads
+    /// came, and the last call began none, it begins them instead. True: there is more to be told, and everything but reads waits for it.
     pub fn take_over(&mut self, least_blocks: usize) -> bool {
         let Some(mut taking_over) = self.taking_over.take() else { return false };
-        if !taking_over.is_due() && self.begin_early_reads() {
+        if !taking_over.take_due() && self.begin_early_reads() {
             taking_over.reads_have_begun();
             self.taking_over = Some(taking_over);
             return true;
