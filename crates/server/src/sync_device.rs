@@ -12,7 +12,7 @@ use std::thread;
 use lode_engine::Buf;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_media::MediaFile;
-use lode_store::{AtOnce, Part, ReadAndWritten, SyncDevice};
+use lode_store::{ReadAndWritten, SyncDevice, Task, Workers};
 
 /// Bytes of a piece: as many as there are buffers for that are used again.
 const PIECE_BYTES: usize = 256 << 10;
@@ -45,19 +45,19 @@ fn stripe_bytes(bytes: usize) -> usize {
     bytes.div_ceil(THREADS).next_multiple_of(PIECE_BYTES)
 }
 
-/// Does what processors are busy with on several threads.
-struct OnThreads;
+/// A thread for each processor, up to [`MOST_PROCESSORS`].
+struct Threads;
 
-impl AtOnce for OnThreads {
-    fn run(&self, parts: &mut [Part<'_>]) {
+impl Workers for Threads {
+    fn run(&self, tasks: &mut [Task<'_>]) {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        let helpers = processors.min(MOST_PROCESSORS).min(parts.len()).saturating_sub(1);
-        let do_part = |part: &mut Part<'_>| -> Result<(), Infallible> {
-            part();
+        let helpers = processors.min(MOST_PROCESSORS).min(tasks.len()).saturating_sub(1);
+        let do_one = |task: &mut Task<'_>| -> Result<(), Infallible> {
+            task();
             Ok(())
         };
-        let parts: Vec<_> = parts.iter_mut().map(|part| move || do_part(part)).collect();
-        let Ok(()) = with_helpers(parts, helpers, || {});
+        let tasks: Vec<_> = tasks.iter_mut().map(|task| move || do_one(task)).collect();
+        let Ok(()) = with_helpers(tasks, helpers, || {});
     }
 }
 
@@ -94,12 +94,12 @@ where
 }
 
 /// Does all of this, each on a thread of its own, while something else is done, and gives an error if there was one.
-pub(crate) fn beside<P, E: Send>(parts: Vec<P>, meanwhile: &mut dyn FnMut(&dyn AtOnce)) -> Result<(), E>
+pub(crate) fn beside<P, E: Send>(parts: Vec<P>, meanwhile: &mut dyn FnMut(&dyn Workers)) -> Result<(), E>
 where
     P: FnOnce() -> Result<(), E> + Send,
 {
     let helpers = parts.len();
-    with_helpers(parts, helpers, || meanwhile(&OnThreads))
+    with_helpers(parts, helpers, || meanwhile(&Threads))
 }
 
 impl<F: Borrow<MediaFile> + Sync> FileDevice<F> {
@@ -146,7 +146,7 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(&dyn AtOnce),
+        meanwhile: &mut dyn FnMut(&dyn Workers),
     ) -> Result<(), (u64, MediaError)> {
         let parts: Vec<_> = self.reads(parts).collect();
         beside(parts, meanwhile)
@@ -204,13 +204,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_parts_are_done_at_once() {
+    fn all_tasks_are_done_once() {
         let mut done = vec![0; 100];
-        let mut parts: Vec<_> = done.iter_mut().map(|done| || *done += 1).collect();
-        let mut parts: Vec<Part<'_>> = parts.iter_mut().map(|part| part as Part<'_>).collect();
-        OnThreads.run(&mut parts);
-        OnThreads.run(&mut parts);
-        OnThreads.run(&mut []);
+        let mut tasks: Vec<_> = done.iter_mut().map(|done| || *done += 1).collect();
+        let mut tasks: Vec<Task<'_>> = tasks.iter_mut().map(|task| task as Task<'_>).collect();
+        Threads.run(&mut tasks);
+        Threads.run(&mut tasks);
+        Threads.run(&mut []);
         assert_eq!(done, vec![2; 100]);
     }
 

@@ -8,21 +8,21 @@ use crate::error::StoreError;
 /// What came of reads and of writes that were under way together. An error says where it was.
 pub type ReadAndWritten = (Result<(), (u64, MediaError)>, Result<(), (u64, MediaError)>);
 
-/// A part of something, which can be done beside the others.
-pub type Part<'a> = &'a mut (dyn FnMut() + Send);
+/// Something that can be done beside other things.
+pub type Task<'a> = &'a mut (dyn FnMut() + Send);
 
-/// Does several things at once, if it can.
-pub trait AtOnce {
+/// Does tasks at once, as far as it can.
+pub trait Workers {
     /// Does all of these, in any order, and returns when they are done.
-    fn run(&self, parts: &mut [Part<'_>]);
+    fn run(&self, tasks: &mut [Task<'_>]);
 }
 
 /// Does one after the other.
 pub(crate) struct InTurn;
 
-impl AtOnce for InTurn {
-    fn run(&self, parts: &mut [Part<'_>]) {
-        parts.iter_mut().for_each(|part| part());
+impl Workers for InTurn {
+    fn run(&self, tasks: &mut [Task<'_>]) {
+        tasks.iter_mut().for_each(|task| task());
     }
 }
 
@@ -53,11 +53,11 @@ pub trait SyncDevice {
     fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
         parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))
     }
-    /// As [`SyncDevice::read_pages_at_once`], while something else is done, if it can be, of which several things may be done at once.
+    /// As [`SyncDevice::read_pages_at_once`], while something else is done, if it can be, which is given workers.
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(&dyn AtOnce),
+        meanwhile: &mut dyn FnMut(&dyn Workers),
     ) -> Result<(), (u64, MediaError)> {
         let result = self.read_pages_at_once(parts);
         meanwhile(&InTurn);
@@ -145,7 +145,7 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(&dyn AtOnce),
+        meanwhile: &mut dyn FnMut(&dyn Workers),
     ) -> Result<(), (u64, MediaError)> {
         (**self).read_pages_beside(parts, meanwhile)
     }

@@ -14,7 +14,7 @@ use lode_format::{
 };
 use lode_types::planted;
 
-use crate::device::{Part, SyncDevice, for_each_copy, read_with_tries};
+use crate::device::{SyncDevice, Task, for_each_copy, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::{FoundPage, FoundPlaces};
 use crate::found_run::FoundRun;
@@ -203,7 +203,7 @@ fn read_tables(
     let runs = runs.map(|run| run.stretch(&source.layout, source.extents));
     let has_copies = device.has_copies() && !planted("table-of-one-ssd-counts");
     let mut damaged = Vec::new();
-    read_ahead(device, runs, |reads, at_once| {
+    read_ahead(device, runs, |reads, workers| {
         let of_runs: Vec<(&TableRun, bool)> =
             reads.iter().map(|read| (read.what, may_hold(read.bytes))).collect();
         let runs = tables.runs(&of_runs).into_iter();
@@ -211,7 +211,7 @@ fn read_tables(
         let mut taken: Vec<TakenRun<'_>> = reads.into_iter().zip(runs).map(take).collect();
         let mut all: Vec<_> =
             taken.iter_mut().map(|run| || run.take(source, durable_tables, has_copies)).collect();
-        at_once.run(&mut all.iter_mut().map(|one| one as Part<'_>).collect::<Vec<_>>());
+        workers.run(&mut all.iter_mut().map(|one| one as Task<'_>).collect::<Vec<_>>());
         drop(all);
         let mut found = Vec::new();
         for TakenRun { read, run, taken, damaged: of_run } in taken {

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 
 use lode_types::MediaError;
 
-use crate::device::{AtOnce, SyncDevice, at_once, read_each_page, whole_pages};
+use crate::device::{SyncDevice, Workers, at_once, read_each_page, whole_pages};
 use crate::error::StoreError;
 
 /// Bytes that are read at once.
@@ -37,7 +37,7 @@ pub(crate) struct ReadStretch<'a, T> {
 pub(crate) fn read_ahead<T>(
     device: &mut dyn SyncDevice,
     stretches: impl Iterator<Item = Stretch<T>>,
-    mut take: impl FnMut(Vec<ReadStretch<'_, T>>, &dyn AtOnce) -> Result<(), StoreError>,
+    mut take: impl FnMut(Vec<ReadStretch<'_, T>>, &dyn Workers) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut stretches = stretches.peekable();
     // At first none was read before, and at last none is left to be read.
@@ -45,7 +45,7 @@ pub(crate) fn read_ahead<T>(
     loop {
         let is_last = !ahead.fill(&mut stretches);
         let mut taken = Ok(());
-        let mut take_all = |at_once: &dyn AtOnce| taken = take(read.stretches().collect(), at_once);
+        let mut take_all = |workers: &dyn Workers| taken = take(read.stretches().collect(), workers);
         let result = device.read_pages_beside(&mut ahead.places(), &mut take_all);
         taken?;
         ahead.read_again(device, result)?;

@@ -19,7 +19,7 @@ impl Store {
     /// written along, because they lie between. What was written before the last start, or before the latest checkpoint that the journal calls
     /// durable, is covered.
     ///
-    /// Of a pair one SSD was read. Pages that the other one has in another way are written, too; should that come to nothing, the next start finds
+    /// Of a pair one SSD was read. Pages that differ on the other one are written, too; should that come to nothing, the next start finds
     /// them alike, and must not take them for durable.
     pub(crate) fn write_tables_again(
         &mut self,

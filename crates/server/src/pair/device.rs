@@ -11,7 +11,7 @@ use lode_engine::command::MediaError;
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
-use lode_store::{AtOnce, ReadAndWritten, StoreError, SyncDevice};
+use lode_store::{ReadAndWritten, StoreError, SyncDevice, Workers};
 
 use crate::sync_device::{FileDevice, beside};
 
@@ -147,11 +147,11 @@ impl SyncDevice for CacheDevice {
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
-        meanwhile: &mut dyn FnMut(&dyn AtOnce),
+        meanwhile: &mut dyn FnMut(&dyn Workers),
     ) -> Result<(), (u64, MediaError)> {
         match self {
             CacheDevice::One(device) => device.read_pages_beside(parts, meanwhile),
-            // A member is asked for one thing at a time, and meets what fails in that order.
+            // Members are asked for one thing after the other, so that the first that fails is met first.
             CacheDevice::Pairs(device) => beside(vec![|| device.read_pages_at_once(parts)], meanwhile),
         }
     }
