@@ -27,7 +27,7 @@ pub use directory::{Directory, DirectoryCopy, DroppedCopies, Volume, VolumeExten
 pub use error::{FormatError, Wrong, why_unreadable};
 pub use journal::{JournalPage, RECORDS_PER_PAGE, Record, RecordKind};
 pub use layout::{DeviceLayout, ExtentLayout, PlaceNo};
-pub use page::{CacheId, PAGE_BYTES, is_sealed};
+pub use page::{CacheId, PAGE_BYTES, is_sealed, page_checksum};
 pub use pair::PairLabel;
 pub use read_ssd::ReadSsdLabel;
 pub use record_buffer::{

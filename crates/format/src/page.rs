@@ -67,6 +67,11 @@ impl Head {
     pub(crate) fn new(magic: &[u8; 8], cache: CacheId) -> Head {
         Head { magic: *magic, crc: U32::new(0), version: U32::new(crate::FORMAT_VERSION), cache }
     }
+
+    /// The page's checksum, as it says.
+    pub(crate) fn checksum(&self) -> u32 {
+        self.crc.get()
+    }
 }
 
 const CRC_OFFSET: usize = 8;
@@ -99,9 +104,12 @@ fn checksum(page: &[u8; PAGE_BYTES]) -> u32 {
 
 /// Whether a page is as it was made, whatever it says: of two copies that differ, one that is not was damaged or torn.
 pub fn is_sealed(page: &[u8]) -> bool {
-    let Ok(page) = <&[u8; PAGE_BYTES]>::try_from(page) else { return false };
-    let crc = page[CRC_OFFSET..CRC_OFFSET + 4].try_into().expect("four bytes");
-    u32::from_le_bytes(crc) == checksum(page)
+    <&[u8; PAGE_BYTES]>::try_from(page).is_ok_and(|page| page_checksum(page) == checksum(page))
+}
+
+/// The checksum that a page says it has: two whole pages with the same one are the same.
+pub fn page_checksum(page: &[u8; PAGE_BYTES]) -> u32 {
+    u32::from_le_bytes(page[CRC_OFFSET..CRC_OFFSET + 4].try_into().expect("four bytes"))
 }
 
 /// Checks magic, version, checksum and, when given, the cache, and returns the header struct.

@@ -154,6 +154,8 @@ pub struct TableView<'a> {
     pub sequence: u64,
     /// As in [`TablePage`].
     pub stamp: u64,
+    /// Of the whole page: one that has the same is the same.
+    pub checksum: u32,
     entries: &'a [RawEntry],
     is_empty: bool,
 }
@@ -186,7 +188,8 @@ impl<'a> TableView<'a> {
         if !is_empty && entries.iter().any(|entry| state(entry.state.get()).is_none()) {
             return Err(wrong("state"));
         }
-        Ok(TableView { sequence: raw.sequence.get(), stamp: raw.stamp.get(), entries, is_empty })
+        let (sequence, stamp, checksum) = (raw.sequence.get(), raw.stamp.get(), raw.head.checksum());
+        Ok(TableView { sequence, stamp, checksum, entries, is_empty })
     }
 
     /// Whether all places are free, and nothing else is said of them.

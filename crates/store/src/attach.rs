@@ -2,8 +2,8 @@
 //! that every run starts with.
 
 use lode_format::{
-    CacheId, DeviceLayout, EntryState, PAGE_BYTES, RecordBufferHeader, TableEntry, TablePage, Volume,
-    VolumeExtents, VolumeTag, data_checksum,
+    CacheId, DeviceLayout, EntryState, RecordBufferHeader, TableEntry, Volume, VolumeExtents, VolumeTag,
+    data_checksum,
 };
 use lode_types::planted;
 
@@ -11,7 +11,7 @@ use crate::device::{SyncDevice, flush, read_with_tries, write};
 use crate::dropped::DroppedPlaces;
 use crate::empty_tables::empty_tables;
 use crate::error::StoreError;
-use crate::found::{FoundPage, FoundPlaces};
+use crate::found_page::FoundPage;
 use crate::journal::{Journal, first_ring_after};
 use crate::order::FoundOrder;
 use crate::place::Place;
@@ -21,8 +21,6 @@ use crate::recover::Recovered;
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
-use crate::stretches::{ReadStretch, rewrite};
-use crate::table_runs::{PAIR_BYTES, TableRun};
 use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
@@ -310,7 +308,7 @@ impl Store {
             self.write_empty_tables(device, tag, extent)?;
             let ordinal = space.extents.written.partition_point(|&other| other < extent);
             space.extents.written.insert(ordinal, extent);
-            let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
+            let page = FoundPage::EMPTY;
             space.recovered.found.insert_extent(ordinal, page);
         }
         Ok(())
@@ -332,104 +330,6 @@ impl Store {
             write(device, offset_bytes, &bytes)?;
         }
         Ok(())
-    }
-
-    /// Brings both copies of the table pages up to what was recovered, one after the other, so that the
-    /// old ring is not needed any more.
-    ///
-    /// Where something is believed that only memory, or a journal page that no flush covers, says, a power cut in between must
-    /// not find the page that gives an older copy of a block up and not yet the one with its newer copy. So first the pages with such
-    /// newer copies say what is believed *and* what they said before; of two copies the newer one counts.
-    pub(crate) fn write_tables(
-        &mut self,
-        device: &mut dyn SyncDevice,
-        tag: VolumeTag,
-        space: &mut RecoveredSpace,
-    ) -> Result<(), StoreError> {
-        let stale = space.recovered.found.unsettled();
-        if !stale.is_empty() {
-            self.forget_run(device, tag)?;
-        }
-        let Recovered { version, durable, .. } = space.recovered;
-        if version > durable && !planted("believed-and-before-not-both") {
-            let both = |found: &FoundPlaces, place: Place| match found.entry(place) {
-                TableEntry { state: EntryState::Free, .. } => found.in_tables(place),
-                entry => entry,
-            };
-            flush(device)?;
-            // Records of the journal go on counting: pages speak of no more than before as durable.
-            let with_believed = space.recovered.found.later_than(durable, &stale);
-            self.write_pages(device, tag, space, &with_believed, (both, None))?;
-        }
-        // A volume that is new, or was closed, has none: what else was written, the caller flushes.
-        let copies = if stale.is_empty() { 0 } else { 2 - u8::from(planted("copy-stale-after-start")) };
-        for _copy in 0..copies {
-            // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
-            // before the other is changed.
-            flush(device)?;
-            self.write_pages(device, tag, space, &stale, (FoundPlaces::entry, Some(version)))?;
-        }
-        space.recovered.found.settle(&stale, version);
-        Ok(())
-    }
-
-    /// Notes durably that table pages may have been written since the last run. Should this start come to nothing, because a flush fails
-    /// or the power, the next one cannot tell its pages from those that were durable before, and writes all of them again.
-    pub(crate) fn forget_run(
-        &mut self,
-        device: &mut dyn SyncDevice,
-        tag: VolumeTag,
-    ) -> Result<(), StoreError> {
-        let mut next = self.view.directory.clone();
-        let volume = next.volumes.iter_mut().flatten().find(|volume| volume.tag == tag);
-        let Some(volume) = volume.filter(|volume| volume.run_version > 0) else { return Ok(()) };
-        if planted("start-not-noted-before-its-tables") {
-            return Ok(());
-        }
-        volume.run_version = 0;
-        self.write_directory(device, next)
-    }
-
-    /// Writes pages to their older copies, with this stamp or the one that they have. Newer copies are written along as they are, because
-    /// they lie between: page by page it would take many times as long. A sector that gets the bytes that it has is the same whether or
-    /// not the write comes to its end.
-    fn write_pages(
-        &self,
-        device: &mut dyn SyncDevice,
-        tag: VolumeTag,
-        RecoveredSpace { extents, recovered: Recovered { found, .. } }: &mut RecoveredSpace,
-        stale: &[usize],
-        (entry, stamp): (impl Fn(&FoundPlaces, Place) -> TableEntry, Option<u64>),
-    ) -> Result<(), StoreError> {
-        let (layout, cache) = (&self.view.layout, self.view.superblock.cache);
-        let per_extent = layout.extent.table_pages as usize;
-        let mut left = stale.iter().copied().peekable();
-        let runs = TableRun::around(stale, layout.extent.table_pages);
-        let runs = runs.map(|run| run.stretch(layout, &extents.written));
-        let has_copies = device.has_copies();
-        rewrite(device, runs, |read| {
-            if has_copies {
-                self.leave_out_foreign(tag, &extents.written, read);
-            }
-            let ReadStretch { what: TableRun { ordinal, pages }, bytes, .. } = read;
-            let ordinal = *ordinal;
-            let first = ordinal * per_extent + pages.start as usize;
-            while let Some(index) = left.next_if(|index| *index < first + pages.len()) {
-                let page = found.page_mut(index);
-                page.sequence += 1;
-                let (sequence, stamp) = (page.sequence, stamp.unwrap_or(page.stamp));
-                let table = TablePage {
-                    volume: tag,
-                    extent: extents.written[ordinal],
-                    page: (index % per_extent) as u32,
-                    sequence,
-                    stamp,
-                    entries: found.places_of_page(index).map(|place| entry(found, place)).collect(),
-                };
-                let at = (index - first) * PAIR_BYTES + usize::from(table.copy()) * PAGE_BYTES;
-                bytes[at..at + PAGE_BYTES].copy_from_slice(&table.encode(cache)[..]);
-            }
-        })
     }
 
     /// Makes the volume's extents and its new ring official, once all that was written is durable.

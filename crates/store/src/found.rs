@@ -11,24 +11,12 @@ use lode_types::{Counter, NumberFilter, planted};
 
 use crate::contents::{Content, Contents, HeldBlock};
 use crate::cut::{PartOfExtent, cut};
+use crate::found_page::{FoundPage, Says};
 use crate::found_run::{FoundRun, RunCounts};
 use crate::order::FoundOrder;
 use crate::place::Place;
 use crate::table_runs::TableRun;
 use crate::twice::{Again, Seen, Twice};
-
-/// A page of the place tables.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FoundPage {
-    /// Sequence of its newest copy.
-    pub(crate) sequence: u64,
-    /// Version up to which it speaks of durable things only.
-    pub(crate) stamp: u64,
-    /// Both copies say what is found, and all of it is durable.
-    pub(crate) is_settled: bool,
-    /// A copy may have been written since the last start, and no flush be known to cover it.
-    pub(crate) is_recent: bool,
-}
 
 /// The places of a volume as they are found, by extent.
 #[derive(Debug)]
@@ -238,6 +226,9 @@ impl FoundPlaces {
         self.in_tables[ordinal as usize].entry(within).or_insert(before);
         let page = self.page_of(place);
         self.pages[page].is_settled = false;
+        if !planted("changed-page-taken-for-right") {
+            self.pages[page].is_newer_right = false;
+        }
         self.discount(before.state);
         match entry.state {
             EntryState::Free => self.contents.set(place, Content::default()),
@@ -246,10 +237,23 @@ impl FoundPlaces {
     }
 
     /// What the tables say of a place.
-    pub(crate) fn in_tables(&self, place: Place) -> TableEntry {
+    fn in_tables(&self, place: Place) -> TableEntry {
         let (ordinal, within) = self.contents.split(place);
         let before = self.in_tables[ordinal as usize].get(&within);
         before.copied().unwrap_or_else(|| self.entry(place))
+    }
+
+    /// What a page says of its places when it says this.
+    pub(crate) fn entries_of_page(&self, page: usize, says: Says) -> Vec<TableEntry> {
+        let of_place = |place| match says {
+            Says::Before => self.in_tables(place),
+            Says::Found => self.entry(place),
+            Says::FoundAndBefore => match self.entry(place) {
+                TableEntry { state: EntryState::Free, .. } => self.in_tables(place),
+                entry => entry,
+            },
+        };
+        self.places_of_page(page).map(of_place).collect()
     }
 
     /// The pages of an extent of which a copy may have been written and no flush is known to cover it, those between them included; by their numbers in it.
@@ -270,12 +274,18 @@ impl FoundPlaces {
         pages.iter().copied().filter(|&page| self.latest[page] > version).collect()
     }
 
-    /// Both copies of these pages, which are all that were not settled, say what was found, and that it is durable up to this
-    /// version.
-    pub(crate) fn settle(&mut self, pages: &[usize], stamp: u64) {
+    /// Those of these pages whose newer copy does not say what was found, or not that all of it is durable.
+    pub(crate) fn with_newer_wrong(&self, pages: &[usize]) -> Vec<usize> {
+        pages.iter().copied().filter(|&page| !self.pages[page].is_newer_right).collect()
+    }
+
+    /// Both copies of these pages, which are all that were not settled, say what was found, and that it is durable.
+    pub(crate) fn settle(&mut self, pages: &[usize]) {
         for &page in pages {
-            (self.pages[page].is_settled, self.pages[page].stamp) = (true, stamp);
+            (self.pages[page].is_settled, self.pages[page].is_newer_right) = (true, true);
         }
+        // What they say now is what was said before anything else is found.
+        self.pages.iter_mut().for_each(|page| page.says = Says::Before);
         self.in_tables.iter_mut().for_each(|extent| *extent = HashMap::new());
     }
 
@@ -377,203 +387,4 @@ impl FoundPlaces {
 }
 
 #[cfg(test)]
-mod tests {
-    use hashbrown::HashSet;
-    use lode_types::mix;
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::ages::Ages;
-
-    const SLOTS: u32 = 200;
-
-    fn entry() -> impl Strategy<Value = TableEntry> {
-        let some = (1u8..3, 0u64..1 << 40, 1u64..60, any::<u32>());
-        some.prop_map(|(state, block, version, crc)| {
-            let state = if state == 1 { EntryState::Clean } else { EntryState::Dirty };
-            // Few blocks, but among them such as are far apart.
-            let block = if block & 1 == 0 { block % 200 } else { (block % 8) << 36 };
-            TableEntry { state, block, version, crc }
-        })
-    }
-
-    fn read_page(found: &mut FoundPlaces, page: usize, entry: impl Fn(Place) -> TableEntry) {
-        let (places, per_extent) = (found.places_of_page(page), found.pages_per_extent as usize);
-        let within = (page % per_extent) as u32;
-        let run = TableRun { ordinal: page / per_extent, pages: within..within + 1 };
-        let mut runs = found.runs(&[(&run, true)]);
-        assert_eq!(runs[0].places_of(within), places.len());
-        runs[0].read_page(within, places.map(entry));
-        let counts = runs.remove(0).counts;
-        found.add_counts(counts);
-    }
-
-    fn found(entries: &[(Place, TableEntry)]) -> FoundPlaces {
-        let mut found = FoundPlaces::new(SLOTS, 2, 1 << 40);
-        let page = |stamp| FoundPage { sequence: 1, stamp, is_settled: true, is_recent: false };
-        (0..3).for_each(|ordinal| found.insert_extent(ordinal, page(100)));
-        *found.page_mut(2) = page(30);
-        let entries: HashMap<Place, TableEntry> = entries.iter().copied().collect();
-        for page in 0..6 {
-            let of_place = |place| entries.get(&place).copied().unwrap_or_default();
-            read_page(&mut found, page, of_place);
-        }
-        found
-    }
-
-    /// The obvious way: of all entries of a block the newest.
-    fn newest(entries: &[TableEntry], superseded: &HashMap<u64, u64>) -> Vec<TableEntry> {
-        let mut newest = superseded.clone();
-        for entry in entries.iter().filter(|entry| entry.state != EntryState::Free) {
-            let at = newest.entry(entry.block).or_default();
-            *at = entry.version.max(*at);
-        }
-        let mut left = entries.to_vec();
-        for entry in left.iter_mut().filter(|entry| entry.state != EntryState::Free) {
-            match newest.get_mut(&entry.block) {
-                Some(at) if *at == entry.version => *at = u64::MAX,
-                _ => *entry = TableEntry::default(),
-            }
-        }
-        left
-    }
-
-    proptest! {
-        #[test]
-        fn the_newest_of_each_block_stays(
-            entries in proptest::collection::vec((0..SLOTS * 3, entry()), 0..300),
-            later in proptest::collection::vec((0..SLOTS * 3, entry()), 0..20),
-            superseded in proptest::collection::hash_map(0u64..200, 1u64..60, 0..40),
-        ) {
-            let superseded: HashMap<u64, u64> = superseded.into_iter().collect();
-            let mut found = found(&entries);
-            let tables: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
-            later.iter().for_each(|&(place, entry)| found.set(place, entry));
-            let before: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
-            let count = |state| found.occupied().filter(|(_, entry)| entry.state == state).count() as u64;
-            for state in [EntryState::Clean, EntryState::Dirty] {
-                prop_assert_eq!(found.count(state), count(state));
-            }
-            let beyond = found.occupied().filter(|(place, entry)| entry.version > found.stamp(*place));
-            prop_assert_eq!(found.beyond_stamps().collect::<Vec<_>>(), beyond.collect::<Vec<_>>());
-            found.keep_newest(&superseded);
-            prop_assert_eq!(found.count(EntryState::Free), (0..found.places()).filter(|&place| found.entry(place).state == EntryState::Free).count() as u64);
-            let after: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
-            prop_assert_eq!(&after, &newest(&before, &superseded));
-            for place in 0..found.places() {
-                prop_assert_eq!(found.in_tables(place), tables[place as usize]);
-                let mut of_page = found.places_of_page(found.page_of(place));
-                let is_same = of_page.clone().all(|place| tables[place as usize] == after[place as usize]);
-                // What became of it in between is not known.
-                let has_later = of_page.any(|place| later.iter().any(|one| one.0 == place));
-                let is_settled = found.pages[found.page_of(place)].is_settled;
-                prop_assert!(is_same == is_settled || has_later && is_same);
-            }
-            let unsettled = found.unsettled();
-            found.settle(&unsettled, 7);
-            prop_assert!((0..found.places()).all(|place| found.in_tables(place) == after[place as usize]));
-            let held: Vec<(Place, u64)> = found.occupied().map(|(place, entry)| (place, entry.version)).collect();
-            let (contents, ages, order) = in_order(found, 60);
-            prop_assert_eq!(&order, &by_era(&held));
-            let dirty = held.iter().filter(|(place, _)| contents.held(*place).state == EntryState::Dirty);
-            let oldest = dirty.map(|&(_, version)| ages.era_of(version)).min();
-            prop_assert_eq!(ages.oldest_dirty().map(|version| ages.era_of(version)), oldest);
-            for (place, version) in held {
-                prop_assert_eq!(ages.era(place, contents.get(place).age), ages.era_of(version));
-            }
-        }
-    }
-
-    fn in_order(found: FoundPlaces, version: u64) -> (Contents, Ages, Vec<Place>) {
-        let ((mut contents, _), mut found, _) = found.into_contents(version);
-        let mut ages = Ages::new(contents.places(), &[], version);
-        loop {
-            if let Some(order) = found.advance(&mut contents, &mut ages) {
-                return (contents, ages, order);
-            }
-        }
-    }
-
-    /// The obvious way: of places with versions each 128th part, from the least recent to the most recent, in ascending order within each. Where
-    /// several have the version that begins a part, they belong to it.
-    fn by_era(held: &[(Place, u64)]) -> Vec<Place> {
-        let mut versions: Vec<u64> = held.iter().map(|&(_, version)| version).collect();
-        versions.sort_unstable();
-        let begins: Vec<u64> =
-            versions.chunks(versions.len().div_ceil(128).max(1)).map(|part| part[0]).collect();
-        let mut held = held.to_vec();
-        held.sort_by_key(|&(place, version)| {
-            (begins.iter().filter(|&&begin| begin <= version).count(), place)
-        });
-        held.into_iter().map(|(place, _)| place).collect()
-    }
-
-    /// Of many places some stand for all: parts are about as large as they should be, and none is out of order.
-    #[test]
-    fn many_places_are_divided_by_some_of_them() {
-        const PLACES: u32 = 200_000;
-        let mut found = FoundPlaces::new(PLACES, PLACES.div_ceil(ENTRIES_PER_PAGE as u32), 1 << 40);
-        found.insert_extent(0, FoundPage { sequence: 1, stamp: 1 << 40, is_settled: true, is_recent: false });
-        let version = |place: Place| mix(place.into()) >> 30;
-        for page in 0..PLACES.div_ceil(ENTRIES_PER_PAGE as u32) as usize {
-            let entry = |place: Place| TableEntry {
-                state: EntryState::Clean,
-                block: place.into(),
-                version: version(place),
-                crc: 1,
-            };
-            read_page(&mut found, page, entry);
-        }
-        let (contents, _, order) = in_order(found, 1 << 40);
-        let parts: Vec<&[Place]> =
-            order.chunk_by(|&one, &next| contents.get(one).age == contents.get(next).age).collect();
-        assert!((126..=130).contains(&parts.len()), "{}", parts.len());
-        let mut latest = 0;
-        for part in parts {
-            assert!(part.is_sorted() && part.len() < 2 * PLACES as usize / 128, "{}", part.len());
-            assert!(part.iter().all(|&place| version(place) >= latest));
-            latest = part.iter().map(|&place| version(place)).max().expect("a part has places");
-        }
-        assert_eq!(order.iter().collect::<HashSet<_>>().len(), PLACES as usize);
-    }
-
-    #[test]
-    fn extents_in_which_nothing_is_found_take_nothing() {
-        let dirty = TableEntry { state: EntryState::Dirty, block: 7, version: 5, crc: 1 };
-        let mut found = found(&[(SLOTS + 1, dirty)]);
-        let bytes = |found: &FoundPlaces| {
-            let versions = found.versions.iter().map(|versions| versions.len() * size_of::<u64>());
-            found.contents.memory_bytes() + versions.sum::<usize>()
-        };
-        let before = bytes(&found);
-        found.free_unused_room();
-        assert!(bytes(&found) < before / 2, "{before}: {}", bytes(&found));
-        assert_eq!(found.occupied().collect::<Vec<_>>(), [(SLOTS + 1, dirty)]);
-    }
-
-    #[test]
-    fn extents_move_up() {
-        let at = |place, version| {
-            (place, TableEntry { state: EntryState::Dirty, block: version, version, crc: 1 })
-        };
-        let mut found = found(&[at(0, 5), at(SLOTS + 1, 3), at(2 * SLOTS + 2, 4)]);
-        found.set(2 * SLOTS + 3, at(0, 9).1);
-        let by_version = |found: &FoundPlaces| {
-            let mut held: Vec<(u64, Place)> =
-                found.occupied().map(|(place, entry)| (entry.version, place)).collect();
-            held.sort_unstable();
-            held.into_iter().map(|(_, place)| place).collect::<Vec<_>>()
-        };
-        assert_eq!(by_version(&found), [SLOTS + 1, 2 * SLOTS + 2, 0, 2 * SLOTS + 3]);
-        found.remove_extent(1);
-        assert_eq!(by_version(&found), [SLOTS + 2, 0, SLOTS + 3]);
-        assert_eq!((found.in_tables(SLOTS + 3), found.unsettled()), (TableEntry::default(), vec![2]));
-        found.insert_extent(0, FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false });
-        assert_eq!(
-            (by_version(&found), found.unsettled()),
-            (vec![2 * SLOTS + 2, SLOTS, 2 * SLOTS + 3], vec![4])
-        );
-        let (_, order, sequences) = found.into_contents(10);
-        assert_eq!((order.len(), sequences), (3, vec![2, 2, 1, 1, 1, 1]));
-    }
-}
+mod tests;

@@ -4,7 +4,7 @@
 use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
 
 use crate::contents::{HeldBlock, RecordsMut};
-use crate::found::FoundPage;
+use crate::found_page::FoundPage;
 use crate::twice::{Again, Seen};
 
 /// Neighbouring pages and their places.

@@ -29,6 +29,7 @@ mod dropped;
 mod empty_tables;
 mod error;
 mod found;
+mod found_page;
 mod found_run;
 mod free;
 mod heads;
@@ -54,6 +55,7 @@ mod tables_again;
 mod twice;
 mod view;
 mod volume;
+mod write_tables;
 mod young;
 
 pub use ages::Era;

@@ -16,7 +16,8 @@ use crate::attach::Attached;
 use crate::directory::{ChangeStep, ChangeUnderWay, SpaceDirectory};
 use crate::empty_tables::{PAGES_AT_ONCE, empty_tables};
 use crate::error::StoreError;
-use crate::found::{FoundPage, FoundPlaces};
+use crate::found::FoundPlaces;
+use crate::found_page::FoundPage;
 use crate::journal::{Journal, first_ring_after};
 use crate::places::Places;
 use crate::refusals;
@@ -181,7 +182,7 @@ impl SpaceDirectory {
             self.directory.volumes[number as usize].as_ref().map_or(0, |one| one.backing_bytes);
         let mut found =
             FoundPlaces::new(places_per_extent, pages, backing_bytes.div_ceil(layout.extent.block.bytes()));
-        let page = FoundPage { sequence: 2, stamp: 0, is_settled: true, is_recent: false };
+        let page = FoundPage::EMPTY;
         let written = &extents.written;
         (0..written.len()).for_each(|ordinal| found.insert_extent(ordinal, page));
         let (contents, order, sequences) = found.into_contents(0);

@@ -16,7 +16,8 @@ use lode_types::planted;
 
 use crate::device::{SyncDevice, Task, for_each_copy, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
-use crate::found::{FoundPage, FoundPlaces};
+use crate::found::FoundPlaces;
+use crate::found_page::{FoundPage, Says};
 use crate::found_run::FoundRun;
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
@@ -194,7 +195,13 @@ fn read_tables(
 ) -> Result<(FoundPlaces, u64, u64), StoreError> {
     let layout = &source.layout.extent;
     let mut tables = FoundPlaces::new(layout.places, layout.table_pages, source.blocks);
-    let nothing = FoundPage { sequence: 0, stamp: 0, is_settled: false, is_recent: true };
+    let nothing = FoundPage {
+        sequence: 0,
+        is_newer_right: false,
+        is_settled: false,
+        is_recent: true,
+        ..FoundPage::EMPTY
+    };
     (0..source.extents.len()).for_each(|ordinal| tables.insert_extent(ordinal, nothing));
     let (mut latest, mut unreadable_pages) = (0, 0);
     // Where the run is not known, a start that was cut short may have written any page since.
@@ -230,7 +237,8 @@ fn read_tables(
         let copies = open_copies(source, of_page, &pair);
         latest = take_page(found, source, (of_page, durable_tables), copies)?.max(latest);
         // Whichever device has it right, others have not.
-        found.page_mut(of_page.1).is_settled = false;
+        let page = found.page_mut(of_page.1);
+        (page.is_settled, page.is_newer_right) = (false, false);
         let counts = std::mem::take(&mut found.counts);
         tables.add_counts(counts);
     }
@@ -319,10 +327,10 @@ fn take_page(
     ((ordinal, page), durable_tables): ((usize, u32), u64),
     copies: (Option<TableView<'_>>, Option<TableView<'_>>),
 ) -> Result<u64, StoreError> {
-    let newest = match copies {
-        (Some(one), Some(other)) if other.sequence >= one.sequence => other,
-        (Some(one), _) => one,
-        (None, Some(other)) => other,
+    let (newest, side) = match copies {
+        (Some(one), Some(other)) if other.sequence >= one.sequence => (other, 1),
+        (Some(one), _) => (one, 0),
+        (None, Some(other)) => (other, 1),
         (None, None) => {
             let extent = source.extents[ordinal];
             return Err(StoreError::new(
@@ -346,11 +354,15 @@ fn take_page(
         run.read_page(page, of_page.map(|at| newest.entry(at)));
     }
     let TableView { sequence, stamp, .. } = newest;
+    let is_in_place = newest.is_copy(side);
+    let (checksum, is_newer_right) = (is_in_place.then_some(newest.checksum), is_in_place && latest == stamp);
     // A copy that cannot be read may be the newer one.
     let is_old =
         matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < durable_tables);
     let is_recent = !(is_old || planted("table-of-last-run-taken-for-older"));
-    *run.page_mut(page) = FoundPage { sequence, stamp, is_settled, is_recent };
+    let says = Says::Before;
+    *run.page_mut(page) =
+        FoundPage { sequence, stamp, says, checksum, is_newer_right, is_settled, is_recent };
     Ok(latest)
 }
 

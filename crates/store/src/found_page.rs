@@ -1,0 +1,43 @@
+//! What is known of a page of the place tables once it was read. It must not know what is found of its places since.
+
+/// A page of the place tables.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundPage {
+    /// Sequence of its newer copy.
+    pub(crate) sequence: u64,
+    /// Version up to which that speaks of durable things only.
+    pub(crate) stamp: u64,
+    /// What it says, and its checksum where it is known to be where it belongs.
+    pub(crate) says: Says,
+    pub(crate) checksum: Option<u32>,
+    /// It says what is found, and all of it is durable.
+    pub(crate) is_newer_right: bool,
+    /// Both copies do.
+    pub(crate) is_settled: bool,
+    /// A copy may have been written since the last start, and no flush be known to cover it.
+    pub(crate) is_recent: bool,
+}
+
+impl FoundPage {
+    /// One that says nothing of any place, in both copies.
+    pub(crate) const EMPTY: FoundPage = FoundPage {
+        sequence: 2,
+        stamp: 0,
+        says: Says::Before,
+        checksum: None,
+        is_newer_right: true,
+        is_settled: true,
+        is_recent: false,
+    };
+}
+
+/// What the newer copy of a page says of its places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// What tables said before anything else was found.
+    Before,
+    /// What is found, and of places that hold nothing any more what was said before.
+    FoundAndBefore,
+    /// What is found.
+    Found,
+}
