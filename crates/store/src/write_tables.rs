@@ -36,7 +36,7 @@ impl Store {
         // Where the newer copy is right, the older one alone is written.
         let both_stale = found.with_newer_wrong(&stale);
         if version > durable && !planted("believed-and-before-not-both") {
-            let with_believed = found.later_than(durable, &stale);
+            let with_believed = found.later_than(durable, &both_stale);
             flush(device)?;
             // Records of the journal go on counting: pages speak of no more than before as durable.
             self.write_pages(device, tag, space, &with_believed, (Says::FoundAndBefore, None))?;
