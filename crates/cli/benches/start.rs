@@ -1,7 +1,8 @@
 //! How long `lode serve` takes from its start to the first read that it answers, by the size of the SSD: for a volume that is new, for one
 //! that holds nothing, and for one whose tables are full with a quarter of its blocks dirty, where both copies of each page say so, and
-//! where only one does, as after many writes to random blocks. Each start but the first follows a kill. The files are sparse: tables
-//! exist, data does not. Beside the times stands what the daemon has had of memory at most.
+//! where only one does, as after many writes to random blocks. Each start but the first follows a kill. Where tables are full, so is the ring of
+//! the journal, of pages of an earlier ring, none of which counts: as after a start and little that was written since. The files are sparse: tables
+//! and journal exist, data does not. Beside the times stands what the daemon has had of memory at most.
 //!
 //! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
 
@@ -17,7 +18,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lode_draw::{Axis, LineChart, Series, Shape, Style, Unit};
-use lode_format::{DeviceLayout, Directory, TablePage};
+use lode_format::{
+    CacheId, DeviceLayout, Directory, JournalPage, RECORDS_PER_PAGE, Record, RecordKind, TablePage, VolumeTag,
+};
 use lode_nbd::{Command as NbdCommand, CommandFlags, Request};
 use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission};
 use lode_store::{StoreView, SyncDevice};
@@ -144,6 +147,9 @@ impl Site {
             bytes
         });
         let mut directory = Directory::newest(cache, [&copies[0], &copies[1]]).expect("it was served");
+        let ring =
+            directory.volumes.iter().flatten().map(|volume| volume.ring).next().expect("it was served");
+        fill_journal(&mut device, (cache, tag, ring - 1), &layout);
         directory.unwritten.clear();
         // What is older than the run is known to be durable.
         directory.volumes.iter_mut().flatten().for_each(|volume| volume.run_version = STAMP + 1);
@@ -151,6 +157,35 @@ impl Site {
         let bytes = directory.encode(cache).expect("it was read");
         device.write(DeviceLayout::directory(directory.copy()), &bytes).expect("it was formatted");
         device.flush().expect("a file");
+    }
+}
+
+/// Full pages on both sides of each pair, of a ring over all extents.
+fn fill_journal(
+    device: &mut Device,
+    (cache, volume, ring): (CacheId, VolumeTag, u64),
+    layout: &DeviceLayout,
+) {
+    let pairs = layout.extent.journal_pairs;
+    for extent in 0..layout.extents {
+        let mut bytes = Vec::new();
+        for pair in 0..pairs {
+            let number = u64::from(extent) * u64::from(pairs) + u64::from(pair);
+            let record = Record { kind: RecordKind::Free, place: 0, block: 0, version: number, crc: 0 };
+            let page = JournalPage {
+                volume,
+                ring,
+                number,
+                tail: 0,
+                durable_page: 0,
+                durable_version: 0,
+                durable_tables: 0,
+                records: vec![record; RECORDS_PER_PAGE],
+            };
+            (0..2).for_each(|_| bytes.extend_from_slice(&page.encode(cache)[..]));
+        }
+        let at = layout.extent_start(extent) + layout.extent.journal_page(0, 0);
+        device.write(at, &bytes).expect("room for a journal");
     }
 }
 
