@@ -1,8 +1,8 @@
 //! How long `lode serve` takes from its start to the first read that it answers, by the size of the SSD: for a volume that is new, for one
-//! that holds nothing, and for one whose tables are full with a quarter of its blocks dirty, where both copies of each page say so, and
-//! where only one does, as after many writes to random blocks. Each start but the first follows a kill. Where tables are full, so is the ring of
-//! the journal, of pages of an earlier ring, none of which counts: as after a start and little that was written since. The files are sparse: tables
-//! and journal exist, data does not. Beside the times stands what the daemon has had of memory at most.
+//! that holds nothing, and for one whose tables are full with a quarter of its blocks dirty, after little was written since the last checkpoint
+//! and amid writes to random blocks, with as many records in the journal as there are on average. Each start but the first follows a kill. Where tables are
+//! full, so is the ring of the journal: what does not count there is of an earlier one. The files are sparse: tables and journal exist, data
+//! does not. Beside the times stands what the daemon has had of memory at most.
 //!
 //! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
 
@@ -18,22 +18,20 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lode_draw::{Axis, LineChart, Series, Shape, Style, Unit};
-use lode_format::{
-    CacheId, DeviceLayout, Directory, JournalPage, RECORDS_PER_PAGE, Record, RecordKind, TablePage, VolumeTag,
-};
+use lode_format::{CacheId, DeviceLayout, Directory};
 use lode_nbd::{Command as NbdCommand, CommandFlags, Request};
 use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission};
 use lode_store::{StoreView, SyncDevice};
 use lode_types::{BlockSize, MediaError};
 
-use tables::{STAMP, full_page};
+use tables::{FullRing, STAMP, full_page};
 
 const LODE: &str = env!("CARGO_BIN_EXE_lode");
 /// Longer than any start that is measured.
 const PATIENCE: Duration = Duration::from_secs(1200);
 /// How large the disk is beside the SSD.
 const DISK_PER_SSD: u64 = 4;
-const STATES: [&str; 4] = ["new", "empty", "full tables", "in one copy"];
+const STATES: [&str; 4] = ["new", "empty", "full tables", "amid writes"];
 
 /// A file as the store reads it.
 struct Device(File);
@@ -120,8 +118,9 @@ impl Site {
         self.ssd_bytes * DISK_PER_SSD / BlockSize::KIB_4.bytes() - 1
     }
 
-    /// As if the volume had been full for longer than since the last checkpoint when the daemon was killed. Where only the newer copy of each page says so, the older one is empty.
-    fn fill_tables(&self, is_in_both_copies: bool) {
+    /// As if the volume had been full for longer than since the last checkpoint when the daemon was killed. Amid writes many places have
+    /// got their blocks anew since.
+    fn fill_tables(&self, amid_writes: bool) {
         let file =
             OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");
         let mut device = Device(file);
@@ -131,13 +130,9 @@ impl Site {
         for extent in 0..layout.extents {
             for page in 0..layout.extent.table_pages {
                 for copy in 0..2 {
-                    let mut table = full_page(tag, &layout.extent, (extent, page, copy), self.last_block());
-                    if copy == 0 && !is_in_both_copies {
-                        table = TablePage::empty(tag, extent, page, table.sequence);
-                    }
+                    let table = full_page(tag, &layout.extent, (extent, page, copy), self.last_block());
                     let at = layout.extent_start(extent) + layout.extent.table_page(page, copy);
-                    let page = table.encode(cache);
-                    device.write(at, &page[..]).expect("room for tables");
+                    device.write(at, &table.encode(cache)[..]).expect("room for tables");
                 }
             }
         }
@@ -147,12 +142,14 @@ impl Site {
             bytes
         });
         let mut directory = Directory::newest(cache, [&copies[0], &copies[1]]).expect("it was served");
-        let ring =
-            directory.volumes.iter().flatten().map(|volume| volume.ring).next().expect("it was served");
-        fill_journal(&mut device, (cache, tag, ring - 1), &layout);
         directory.unwritten.clear();
+        let extents = directory.extents_of(0).written;
+        let volume = directory.volumes[0].as_mut().expect("it was served");
         // What is older than the run is known to be durable.
-        directory.volumes.iter_mut().flatten().for_each(|volume| volume.run_version = STAMP + 1);
+        volume.run_version = STAMP + 1;
+        let (number, blocks) = (volume.ring, self.last_block());
+        let ring = FullRing { volume: tag, number, layout, extents, blocks, amid_writes };
+        write_journal(&mut device, cache, &ring);
         directory.generation += 1;
         let bytes = directory.encode(cache).expect("it was read");
         device.write(DeviceLayout::directory(directory.copy()), &bytes).expect("it was formatted");
@@ -160,31 +157,16 @@ impl Site {
     }
 }
 
-/// Full pages on both sides of each pair, of a ring over all extents.
-fn fill_journal(
-    device: &mut Device,
-    (cache, volume, ring): (CacheId, VolumeTag, u64),
-    layout: &DeviceLayout,
-) {
-    let pairs = layout.extent.journal_pairs;
-    for extent in 0..layout.extents {
+/// Writes a ring of which each pair has a full page on both sides.
+fn write_journal(device: &mut Device, cache: CacheId, ring: &FullRing) {
+    let pairs = u64::from(ring.layout.extent.journal_pairs);
+    for (ordinal, &extent) in (0..).zip(&ring.extents) {
         let mut bytes = Vec::new();
-        for pair in 0..pairs {
-            let number = u64::from(extent) * u64::from(pairs) + u64::from(pair);
-            let record = Record { kind: RecordKind::Free, place: 0, block: 0, version: number, crc: 0 };
-            let page = JournalPage {
-                volume,
-                ring,
-                number,
-                tail: 0,
-                durable_page: 0,
-                durable_version: 0,
-                durable_tables: 0,
-                records: vec![record; RECORDS_PER_PAGE],
-            };
-            (0..2).for_each(|_| bytes.extend_from_slice(&page.encode(cache)[..]));
+        for number in ordinal * pairs..(ordinal + 1) * pairs {
+            let page = ring.page(number).encode(cache);
+            (0..2).for_each(|_| bytes.extend_from_slice(&page[..]));
         }
-        let at = layout.extent_start(extent) + layout.extent.journal_page(0, 0);
+        let at = ring.layout.extent_start(extent) + ring.layout.extent.journal_page(0, 0);
         device.write(at, &bytes).expect("room for a journal");
     }
 }
@@ -281,9 +263,9 @@ fn main() {
     for gib in sizes {
         let site = Site::new(gib);
         let [new, empty] = [site.start(), site.start()];
-        site.fill_tables(true);
-        let full = site.start();
         site.fill_tables(false);
+        let full = site.start();
+        site.fill_tables(true);
         let starts = [new, empty, full, site.start()];
         let seconds = starts.each_ref().map(|start| start.seconds);
         let peaks = starts.map(|start| start.peak_mib.to_string()).join(" / ");

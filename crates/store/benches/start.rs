@@ -1,4 +1,4 @@
-//! What a start of a large volume costs in memory and time, with empty tables and with full ones: a device that makes up its
+//! What a start of a large volume costs in memory and time, with empty tables, with full ones, and amid writes: a device that makes up its
 //! metadata when it is read, so that nothing of its size has to exist. Time spent in the device is told apart.
 //! `cargo bench -p lode-store --bench start -- 1024` measures a device of so many GiB; the usual is 64.
 
@@ -11,7 +11,7 @@ use lode_format::{CacheId, DeviceLayout, Directory, PAGE_BYTES, TablePage, Volum
 use lode_store::{Store, SyncDevice, VolumeSpec};
 use lode_types::{BlockSize, MediaError};
 
-use tables::full_page;
+use tables::{FullRing, full_page};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -20,13 +20,14 @@ const CACHE: CacheId = CacheId([1; 16]);
 /// Blocks of the disk: four times as many as an SSD of 1 TiB has.
 const DISK_BLOCKS: u64 = 1 << 30;
 
-/// A device with made-up place tables, and nothing in its journals.
+/// A device with made-up place tables, and nothing in its journals unless it has a ring.
 struct MadeUp {
     size_bytes: u64,
     head: Vec<u8>,
     layout: Option<DeviceLayout>,
     tag: VolumeTag,
     is_full: bool,
+    ring: Option<FullRing>,
     spent: Duration,
 }
 
@@ -49,9 +50,14 @@ impl MadeUp {
         let extent = (within / layout.extent.extent_bytes) as u32;
         let first = within % layout.extent.extent_bytes / PAGE_BYTES as u64;
         for (number, page) in (first as u32..).zip(buf.chunks_exact_mut(PAGE_BYTES)) {
-            match number / 2 < layout.extent.table_pages {
-                true => page.copy_from_slice(&self.table(extent, number / 2, (number % 2) as u8)[..]),
-                false => page.fill(0),
+            let pair = (number / 2).checked_sub(layout.extent.table_pages);
+            match (pair, &self.ring) {
+                (None, _) => page.copy_from_slice(&self.table(extent, number / 2, (number % 2) as u8)[..]),
+                (Some(pair), Some(ring)) if pair < layout.extent.journal_pairs => {
+                    let number = u64::from(extent) * u64::from(layout.extent.journal_pairs) + u64::from(pair);
+                    page.copy_from_slice(&ring.page(number).encode(CACHE)[..]);
+                }
+                _ => page.fill(0),
             }
         }
     }
@@ -125,6 +131,7 @@ fn main() {
         layout: None,
         tag: VolumeTag(0),
         is_full: false,
+        ring: None,
         spent: Duration::ZERO,
     };
     let superblock = Store::format(&mut device, CACHE, BlockSize::KIB_4, None).expect("it fits");
@@ -139,4 +146,12 @@ fn main() {
     attach(&mut device, places, ready_places, "empty tables");
     device.is_full = true;
     attach(&mut device, places, ready_places, "full tables");
+    let copies =
+        [0, 1].map(|copy| &device.head[DeviceLayout::directory(copy) as usize..][..Directory::COPY_BYTES]);
+    let directory = Directory::newest(CACHE, copies).expect("it was formatted");
+    let number = directory.volumes.iter().flatten().map(|volume| volume.ring).next().expect("there is one");
+    let extents = (0..layout.extents).collect();
+    let (volume, blocks, amid_writes) = (device.tag, DISK_BLOCKS, true);
+    device.ring = Some(FullRing { volume, number, layout, extents, blocks, amid_writes });
+    attach(&mut device, places, ready_places, "amid writes");
 }
