@@ -26,9 +26,9 @@ pub(crate) struct FoundPlaces {
     contents: Contents,
     /// The versions of each extent's places; none of one that holds nothing.
     versions: Vec<Box<[u64]>>,
-    /// What tables say of places of each extent of which something else was found since.
-    in_tables: Vec<HashMap<u32, TableEntry>>,
     pages: Vec<FoundPage>,
+    /// What each page said of places of which something else was found since, by their numbers in it and in ascending order.
+    before: Vec<Vec<(u8, TableEntry)>>,
     /// For each page a version that is no earlier than those of what its places hold.
     latest: Vec<u64>,
     /// Places that hold something, and those of them that hold what is newer than the backing disk.
@@ -44,15 +44,15 @@ impl FoundPlaces {
     /// No extents yet, of so many places and table pages each, of a volume of so many blocks.
     pub(crate) fn new(places_per_extent: u32, pages_per_extent: u32, blocks: u64) -> FoundPlaces {
         let contents = Contents::new(places_per_extent, blocks);
-        let (versions, in_tables, pages, latest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (versions, pages, before, latest) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (used, dirty, seen) = (0, 0, None);
         FoundPlaces {
             places_per_extent,
             pages_per_extent,
             contents,
             versions,
-            in_tables,
             pages,
+            before,
             latest,
             used,
             dirty,
@@ -65,10 +65,10 @@ impl FoundPlaces {
     pub(crate) fn insert_extent(&mut self, ordinal: usize, page: FoundPage) {
         self.contents.insert_extent(ordinal);
         self.versions.insert(ordinal, Box::default());
-        self.in_tables.insert(ordinal, HashMap::new());
         let pages = self.pages_per_extent as usize;
         let at = ordinal * pages;
         self.pages.splice(at..at, std::iter::repeat_n(page, pages));
+        self.before.splice(at..at, std::iter::repeat_n(Vec::new(), pages));
         self.latest.splice(at..at, std::iter::repeat_n(0, pages));
     }
 
@@ -79,9 +79,9 @@ impl FoundPlaces {
         }
         self.contents.remove_extent(ordinal);
         self.versions.remove(ordinal);
-        self.in_tables.remove(ordinal);
         let pages = self.pages_per_extent as usize;
         self.pages.drain(ordinal * pages..(ordinal + 1) * pages);
+        self.before.drain(ordinal * pages..(ordinal + 1) * pages);
         self.latest.drain(ordinal * pages..(ordinal + 1) * pages);
     }
 
@@ -103,8 +103,19 @@ impl FoundPlaces {
     }
 
     fn page_of(&self, place: Place) -> usize {
+        self.split(place).0
+    }
+
+    /// The page that speaks of a place, and its number there.
+    fn split(&self, place: Place) -> (usize, u8) {
         let (ordinal, within) = self.contents.split(place);
-        (ordinal * self.pages_per_extent + within / ENTRIES_PER_PAGE as u32) as usize
+        let (page, number) = (within / ENTRIES_PER_PAGE as u32, within % ENTRIES_PER_PAGE as u32);
+        ((ordinal * self.pages_per_extent + page) as usize, number as u8)
+    }
+
+    /// What is known of a page; they are numbered over all extents.
+    pub(crate) fn page(&self, page: usize) -> FoundPage {
+        self.pages[page]
     }
 
     pub(crate) fn page_mut(&mut self, page: usize) -> &mut FoundPage {
@@ -222,9 +233,11 @@ impl FoundPlaces {
         if !planted("seen-twice-by-pages-alone") {
             self.seen = None;
         }
-        let (ordinal, within) = self.contents.split(place);
-        self.in_tables[ordinal as usize].entry(within).or_insert(before);
-        let page = self.page_of(place);
+        let (page, number) = self.split(place);
+        let noted = &mut self.before[page];
+        if let Err(at) = noted.binary_search_by_key(&number, |&(number, _)| number) {
+            noted.insert(at, (number, before));
+        }
         self.pages[page].is_settled = false;
         if !planted("changed-page-taken-for-right") {
             self.pages[page].is_newer_right = false;
@@ -232,28 +245,20 @@ impl FoundPlaces {
         self.discount(before.state);
         match entry.state {
             EntryState::Free => self.contents.set(place, Content::default()),
-            _ => self.fill(page, (ordinal, within), entry),
+            _ => self.fill(page, self.contents.split(place), entry),
         }
-    }
-
-    /// What the tables say of a place.
-    fn in_tables(&self, place: Place) -> TableEntry {
-        let (ordinal, within) = self.contents.split(place);
-        let before = self.in_tables[ordinal as usize].get(&within);
-        before.copied().unwrap_or_else(|| self.entry(place))
     }
 
     /// What a page says of its places when it says this.
     pub(crate) fn entries_of_page(&self, page: usize, says: Says) -> Vec<TableEntry> {
-        let of_place = |place| match says {
-            Says::Before => self.in_tables(place),
-            Says::Found => self.entry(place),
-            Says::FoundAndBefore => match self.entry(place) {
-                TableEntry { state: EntryState::Free, .. } => self.in_tables(place),
-                entry => entry,
-            },
-        };
-        self.places_of_page(page).map(of_place).collect()
+        let mut entries: Vec<TableEntry> = self.places_of_page(page).map(|place| self.entry(place)).collect();
+        for &(number, before) in self.before[page].iter().filter(|_| says != Says::Found) {
+            let entry = &mut entries[usize::from(number)];
+            if says == Says::Before || entry.state == EntryState::Free {
+                *entry = before;
+            }
+        }
+        entries
     }
 
     /// The pages of an extent of which a copy may have been written and no flush is known to cover it, those between them included; by their numbers in it.
@@ -286,7 +291,7 @@ impl FoundPlaces {
         }
         // What they say now is what was said before anything else is found.
         self.pages.iter_mut().for_each(|page| page.says = Says::Before);
-        self.in_tables.iter_mut().for_each(|extent| *extent = HashMap::new());
+        self.before.iter_mut().for_each(|noted| *noted = Vec::new());
     }
 
     /// Places that hold something, in ascending order, and what.

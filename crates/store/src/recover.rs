@@ -13,6 +13,7 @@ use lode_format::{
     RecordKind, TableEntry, TableView, Volume, VolumeTag, data_checksum,
 };
 use lode_types::planted;
+use smallvec::SmallVec;
 
 use crate::device::{SyncDevice, Task, for_each_copy, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
@@ -128,7 +129,7 @@ pub(crate) fn recover(
     let ReadJournal { pages, durable, durable_tables, unreadable: of_journal } =
         read_journal(device, &source)?;
     let (mut tables, in_tables, of_tables) = read_tables(device, &source, durable_tables)?;
-    let (records, buffered) = merge(pages, source.buffered, durable);
+    let (mut records, buffered) = merge(pages, source.buffered, durable);
     let version = records.iter().map(|record| record.version).max().unwrap_or(0).max(in_tables).max(durable);
     let is_sane = |record: &Record| record.kind == RecordKind::Free || record.block < source.blocks;
     if version > MOST || !records.iter().all(is_sane) {
@@ -145,8 +146,10 @@ pub(crate) fn recover(
         unreadable: HashSet::new(),
     };
     replay.check_tentative(&mut tables);
-    for record in &records {
-        replay.apply(&mut tables, record)?;
+    // What is noted of a place depends on its own records alone. Its tables and its notes lie near those of its neighbours.
+    records.sort_by_key(|record| record.place);
+    for of_place in records.chunk_by(|one, next| one.place == next.place) {
+        replay.apply_all(&mut tables, of_place)?;
     }
     let Replay { superseded, missing, unreadable, .. } = replay;
     tables.keep_newest(&superseded);
@@ -430,11 +433,26 @@ impl Replay<'_> {
         }
     }
 
-    fn apply(&mut self, tables: &mut FoundPlaces, record: &Record) -> Result<(), StoreError> {
+    /// Applies the records of one place, in order.
+    fn apply_all(&mut self, tables: &mut FoundPlaces, records: &[Record]) -> Result<(), StoreError> {
         let layout = &self.source.layout;
-        let place = local_place(layout, self.source.extents, record.place).ok_or_else(|| {
+        let place = local_place(layout, self.source.extents, records[0].place).ok_or_else(|| {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
         })?;
+        let mut superseding: SmallVec<[&Record; 8]> =
+            records.iter().filter(|record| self.apply(tables, place, record)).collect();
+        // Of copies that stay the newest counts anyway.
+        let stays = tables.entry(place);
+        let is_there = |record: &Record| {
+            stays.state != EntryState::Free && stays.block == record.block && stays.version >= record.version
+        };
+        superseding.retain(|record| !is_there(record));
+        superseding.iter().for_each(|record| note_latest(&mut self.superseded, record.block, record.version));
+        Ok(())
+    }
+
+    /// Applies a record of a place. Whether older copies of its block are superseded.
+    fn apply(&mut self, tables: &mut FoundPlaces, place: u32, record: &Record) -> bool {
         let state = match record.kind {
             RecordKind::Clean => EntryState::Clean,
             RecordKind::Dirty => EntryState::Dirty,
@@ -454,13 +472,11 @@ impl Replay<'_> {
         let counts = state != EntryState::Dirty || record.version <= self.durable || (!known && is_there);
         if !counts {
             note_latest(&mut self.missing, record.block, record.version);
-        } else if !planted("superseded-copy-counts") {
-            note_latest(&mut self.superseded, record.block, record.version);
         }
         if is_there && !known && record.version > tables.entry(place).version {
             tables.set(place, if state == EntryState::Free { TableEntry::default() } else { entry });
         }
-        Ok(())
+        counts && !planted("superseded-copy-counts")
     }
 }
 

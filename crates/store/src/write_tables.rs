@@ -1,19 +1,21 @@
 //! Place tables that a start brings up to what it found, both copies of each page, so that the journal of before is not needed any more. It
 //! must not know how anything was found.
 
-use lode_format::{TablePage, VolumeTag, page_checksum};
+use lode_format::{CacheId, DeviceLayout, TablePage, VolumeTag, page_checksum};
 use lode_types::planted;
 
 use crate::attach::RecoveredSpace;
-use crate::device::{SyncDevice, at_once, flush};
+use crate::device::{SyncDevice, Task, Workers, at_once, flush};
 use crate::error::StoreError;
-use crate::found_page::Says;
+use crate::found::FoundPlaces;
+use crate::found_page::{FoundPage, Says};
 use crate::recover::Recovered;
 use crate::store::Store;
 use crate::table_runs::TableRun;
 
-/// Bytes that are written at once.
-const BATCH_BYTES: usize = 8 << 20;
+/// Pages, with both copies, that are made and written at once, and those of them that are made one after the other.
+const PAGES_AT_ONCE: usize = 1024;
+const PAGES_OF_SHARE: usize = 128;
 
 impl Store {
     /// Brings both copies of the table pages up to what was recovered, one after the other, so that the
@@ -78,65 +80,101 @@ impl Store {
         &self,
         device: &mut dyn SyncDevice,
         tag: VolumeTag,
-        space: &mut RecoveredSpace,
+        RecoveredSpace { extents, recovered: Recovered { found, .. } }: &mut RecoveredSpace,
         pages: &[usize],
         to_say: (Says, Option<u64>),
     ) -> Result<(), StoreError> {
+        let layout = &self.view.layout;
+        let per_extent = layout.extent.table_pages as usize;
         let mut left = pages.iter().copied().peekable();
-        let mut batch = Batch::default();
-        for run in TableRun::around(pages, self.view.layout.extent.table_pages) {
-            let first = run.ordinal * self.view.layout.extent.table_pages as usize;
-            for page in run.pages.clone() {
-                let index = first + page as usize;
-                let to_say = left.next_if_eq(&index).map(|_| to_say);
-                self.put_page(&mut batch, tag, space, (index, to_say));
-            }
-            if batch.bytes.len() >= BATCH_BYTES {
-                batch.write(device)?;
+        let runs = TableRun::around(pages, layout.extent.table_pages);
+        let around = runs.flat_map(|TableRun { ordinal, pages }| {
+            let first = ordinal * per_extent;
+            first + pages.start as usize..first + pages.end as usize
+        });
+        let to_write = around.map(|page| (page, left.next_if_eq(&page).map(|_| to_say)));
+        let to_write: Vec<ToWrite> = to_write.collect();
+        let image = PageImages { cache: self.view.superblock.cache, tag, layout, extents: &extents.written };
+        for some in to_write.chunks(PAGES_AT_ONCE) {
+            let share = |pages| Share { pages, written: Vec::new(), batch: Batch::default() };
+            let mut shares: Vec<Share<'_>> = some.chunks(PAGES_OF_SHARE).map(share).collect();
+            let mut make = |workers: &dyn Workers| {
+                let found = &*found;
+                let mut all: Vec<_> = shares.iter_mut().map(|share| || share.make(&image, found)).collect();
+                workers.run(&mut all.iter_mut().map(|one| one as Task<'_>).collect::<Vec<_>>());
+            };
+            // Whoever reads nothing has workers all the same.
+            at_once("read", device.read_pages_beside(&mut [], &mut make))?;
+            let pieces: Vec<(u64, &[u8])> = shares.iter().flat_map(|share| share.batch.pieces()).collect();
+            at_once("write", device.write_at_once(&pieces))?;
+            for (index, page) in shares.iter().flat_map(|share| &share.written) {
+                *found.page_mut(*index) = *page;
             }
         }
-        batch.write(device)
+        Ok(())
     }
+}
 
-    /// Puts what is to be written of a page, by its number over all extents, into a batch.
-    fn put_page(
-        &self,
-        batch: &mut Batch,
-        tag: VolumeTag,
-        RecoveredSpace { extents, recovered: Recovered { found, .. } }: &mut RecoveredSpace,
-        (index, to_say): (usize, Option<(Says, Option<u64>)>),
-    ) {
-        let per_extent = self.view.layout.extent.table_pages as usize;
-        let (extent, page) = (extents.written[index / per_extent], (index % per_extent) as u32);
-        let offset_bytes = |copy| {
-            let layout = &self.view.layout;
-            layout.extent_start(extent) + layout.extent.table_page(page, copy)
+/// A page, by its number over all extents, and what its older copy is to say, with which stamp, if not what the newer one does.
+type ToWrite = (usize, Option<(Says, Option<u64>)>);
+
+/// What pages of a volume are made of.
+struct PageImages<'a> {
+    cache: CacheId,
+    tag: VolumeTag,
+    layout: &'a DeviceLayout,
+    extents: &'a [u32],
+}
+
+/// Pages that are made beside others.
+struct Share<'a> {
+    pages: &'a [ToWrite],
+    /// What is known of them once they are written.
+    written: Vec<(usize, FoundPage)>,
+    batch: Batch,
+}
+
+impl Share<'_> {
+    fn make(&mut self, images: &PageImages<'_>, found: &FoundPlaces) {
+        for &page in self.pages {
+            if let Some(of_page) = images.put(&mut self.batch, found, page) {
+                self.written.push((page.0, of_page));
+            }
+        }
+    }
+}
+
+impl PageImages<'_> {
+    /// Puts what is to be written of a page into a batch. What is known of it then; none where nothing is.
+    fn put(&self, batch: &mut Batch, found: &FoundPlaces, (index, to_say): ToWrite) -> Option<FoundPage> {
+        let per_extent = self.layout.extent.table_pages as usize;
+        let (extent, page) = (self.extents[index / per_extent], (index % per_extent) as u32);
+        let mut of_page = found.page(index);
+        let encode = |sequence, stamp, entries| {
+            let table = TablePage { volume: self.tag, extent, page, sequence, stamp, entries };
+            (table.copy(), table.encode(self.cache))
         };
-        let mut of_page = *found.page_mut(index);
-        let encode = |sequence, stamp, says| {
-            let entries = found.entries_of_page(index, says);
-            let table = TablePage { volume: tag, extent, page, sequence, stamp, entries };
-            (table.copy(), table.encode(self.view.superblock.cache))
-        };
-        let (side, newer) = encode(of_page.sequence, of_page.stamp, of_page.says);
+        let before = found.entries_of_page(index, of_page.says);
+        let (says, stamp) = to_say.unwrap_or((of_page.says, None));
+        let now = if says == of_page.says { before.clone() } else { found.entries_of_page(index, says) };
+        let (side, newer) = encode(of_page.sequence, of_page.stamp, before);
         // Whoever wrote it may have said the same in other words.
         let is_same =
             of_page.checksum == Some(page_checksum(&newer)) || planted("newer-copy-written-as-it-should-be");
         if to_say.is_none() && !is_same {
-            return;
+            return None;
         }
-        of_page.sequence += 1;
-        if let Some((says, stamp)) = to_say {
-            (of_page.says, of_page.stamp) = (says, stamp.unwrap_or(of_page.stamp));
-        }
-        let (older_side, older) = encode(of_page.sequence, of_page.stamp, of_page.says);
+        (of_page.sequence, of_page.says) = (of_page.sequence + 1, says);
+        of_page.stamp = stamp.unwrap_or(of_page.stamp);
+        let (older_side, older) = encode(of_page.sequence, of_page.stamp, now);
         of_page.checksum = Some(page_checksum(&older));
-        *found.page_mut(index) = of_page;
         let mut sides = [(side, newer), (older_side, older)];
         sides.sort_unstable_by_key(|&(side, _)| side);
         for (copy, bytes) in sides.iter().filter(|&&(copy, _)| copy == older_side || is_same) {
-            batch.put(offset_bytes(*copy), &bytes[..]);
+            let offset_bytes = self.layout.extent_start(extent) + self.layout.extent.table_page(page, *copy);
+            batch.put(offset_bytes, &bytes[..]);
         }
+        Some(of_page)
     }
 }
 
@@ -145,27 +183,23 @@ impl Store {
 struct Batch {
     bytes: Vec<u8>,
     /// Where each piece goes on the device, and where it begins here.
-    pieces: Vec<(u64, usize)>,
+    starts: Vec<(u64, usize)>,
 }
 
 impl Batch {
     fn put(&mut self, offset_bytes: u64, page: &[u8]) {
         let is_next = |&(at, start): &(u64, usize)| at + (self.bytes.len() - start) as u64 == offset_bytes;
-        if !self.pieces.last().is_some_and(is_next) {
-            self.pieces.push((offset_bytes, self.bytes.len()));
+        if !self.starts.last().is_some_and(is_next) {
+            self.starts.push((offset_bytes, self.bytes.len()));
         }
         self.bytes.extend_from_slice(page);
     }
 
-    /// Writes them, and begins anew.
-    fn write(&mut self, device: &mut dyn SyncDevice) -> Result<(), StoreError> {
-        let ends = self.pieces.iter().skip(1).map(|&(_, start)| start).chain([self.bytes.len()]);
-        let piece =
-            |(&(offset_bytes, start), end): (&(u64, usize), usize)| (offset_bytes, &self.bytes[start..end]);
-        let pieces: Vec<(u64, &[u8])> = self.pieces.iter().zip(ends).map(piece).collect();
-        at_once("write", device.write_at_once(&pieces))?;
-        self.pieces.clear();
-        self.bytes.clear();
-        Ok(())
+    fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let ends = self.starts.iter().skip(1).map(|&(_, start)| start).chain([self.bytes.len()]);
+        self.starts
+            .iter()
+            .zip(ends)
+            .map(|(&(offset_bytes, start), end)| (offset_bytes, &self.bytes[start..end]))
     }
 }
