@@ -95,9 +95,12 @@ impl Store {
         let to_write = around.map(|page| (page, left.next_if_eq(&page).map(|_| to_say)));
         let to_write: Vec<ToWrite> = to_write.collect();
         let image = PageImages { cache: self.view.superblock.cache, tag, layout, extents: &extents.written };
+        // Memory that is used again: new memory takes the kernel as long to clear as all that is put there.
+        let mut batches: Vec<Batch> = (0..PAGES_AT_ONCE / PAGES_OF_SHARE).map(|_| Batch::default()).collect();
         for some in to_write.chunks(PAGES_AT_ONCE) {
-            let share = |pages| Share { pages, written: Vec::new(), batch: Batch::default() };
-            let mut shares: Vec<Share<'_>> = some.chunks(PAGES_OF_SHARE).map(share).collect();
+            let with_memory = some.chunks(PAGES_OF_SHARE).zip(&mut batches);
+            let mut shares: Vec<Share<'_>> =
+                with_memory.map(|(pages, batch)| Share::new(pages, batch)).collect();
             let mut make = |workers: &dyn Workers| {
                 let found = &*found;
                 let mut all: Vec<_> = shares.iter_mut().map(|share| || share.make(&image, found)).collect();
@@ -131,13 +134,19 @@ struct Share<'a> {
     pages: &'a [ToWrite],
     /// What is known of them once they are written.
     written: Vec<(usize, FoundPage)>,
-    batch: Batch,
+    batch: &'a mut Batch,
 }
 
-impl Share<'_> {
+impl<'a> Share<'a> {
+    fn new(pages: &'a [ToWrite], batch: &'a mut Batch) -> Share<'a> {
+        batch.bytes.clear();
+        batch.starts.clear();
+        Share { pages, written: Vec::with_capacity(pages.len()), batch }
+    }
+
     fn make(&mut self, images: &PageImages<'_>, found: &FoundPlaces) {
         for &page in self.pages {
-            if let Some(of_page) = images.put(&mut self.batch, found, page) {
+            if let Some(of_page) = images.put(self.batch, found, page) {
                 self.written.push((page.0, of_page));
             }
         }
