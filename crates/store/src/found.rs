@@ -7,12 +7,14 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 use lode_format::{ENTRIES_PER_PAGE, EntryState, TableEntry};
-use lode_types::{Counter, NumberFilter, planted};
+use lode_types::prefetch::fetched;
+use lode_types::{Counter, planted};
 
 use crate::contents::{Content, Contents, HeldBlock};
 use crate::cut::{PartOfExtent, cut};
 use crate::found_page::{FoundPage, Says};
 use crate::found_run::{FoundRun, RunCounts};
+use crate::latest_versions::LatestVersions;
 use crate::order::FoundOrder;
 use crate::place::Place;
 use crate::table_runs::TableRun;
@@ -331,7 +333,7 @@ impl FoundPlaces {
 
     /// Of several places that hold the same block, keeps the newest; an older one may also have been superseded by a copy that
     /// is gone since.
-    pub(crate) fn keep_newest(&mut self, superseded: &HashMap<u64, u64>) {
+    pub(crate) fn keep_newest(&mut self, superseded: &LatestVersions) {
         if !superseded.is_empty() {
             self.forget_versions_before(superseded, |_| true);
         }
@@ -340,6 +342,7 @@ impl FoundPlaces {
             return;
         }
         let held = self.contents.occupied().map(|(place, content)| (place, content.held.block));
+        let held = fetched(held, |&(_, block)| twice.prefetch(block));
         let perhaps: Vec<(Place, u64)> = held.filter(|&(_, block)| twice.has(block)).collect();
         let mut newest: HashMap<u64, (u64, Place)> = HashMap::new();
         for &(place, block) in &perhaps {
@@ -354,18 +357,21 @@ impl FoundPlaces {
         older.for_each(|(place, _)| self.set(place, TableEntry::default()));
     }
 
-    /// Forgets of these blocks what has an earlier version than these, where a condition is true of it.
+    /// Forgets of blocks what has an earlier version than these, where a condition is true of it.
     pub(crate) fn forget_versions_before(
         &mut self,
-        versions: &HashMap<u64, u64>,
+        versions: &LatestVersions,
         goes: impl Fn(&TableEntry) -> bool,
     ) {
-        let filter = NumberFilter::of(versions.keys().copied(), versions.len());
-        self.forget(|_, entry| {
-            filter.may_have(entry.block)
-                && versions.get(&entry.block).is_some_and(|&version| entry.version < version)
-                && goes(entry)
-        });
+        let filter = versions.filter();
+        let is_before = |(_, entry): &(Place, TableEntry)| {
+            versions.get(entry.block).is_some_and(|version| entry.version < version) && goes(entry)
+        };
+        let perhaps = fetched(self.occupied(), |(_, entry)| filter.prefetch(entry.block))
+            .filter(|(_, entry)| filter.may_have(entry.block));
+        let gone = fetched(perhaps, |(_, entry)| versions.prefetch(entry.block)).filter(is_before);
+        let gone: Vec<Place> = gone.map(|(place, _)| place).collect();
+        gone.into_iter().for_each(|place| self.set(place, TableEntry::default()));
     }
 
     /// Blocks that may be in more than one place.

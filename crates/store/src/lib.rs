@@ -34,6 +34,7 @@ mod found_run;
 mod free;
 mod heads;
 mod journal;
+mod latest_versions;
 mod membership;
 mod order;
 pub mod pair;

@@ -7,19 +7,19 @@
 //! stays, and whoever reads the block gets its bytes or an error, never older ones. What the buffer holds was
 //! acknowledged on this boot, and is believed as the journal is.
 
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use lode_format::{
     CacheId, DeviceLayout, DroppedCopies, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES, Record,
     RecordKind, TableEntry, TableView, Volume, VolumeTag, data_checksum,
 };
 use lode_types::planted;
-use smallvec::SmallVec;
 
 use crate::device::{SyncDevice, Task, for_each_copy, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::FoundPlaces;
 use crate::found_page::{FoundPage, Says};
 use crate::found_run::FoundRun;
+use crate::latest_versions::LatestVersions;
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
 use crate::stretches::{ReadStretch, Stretch, read_ahead};
@@ -141,8 +141,8 @@ pub(crate) fn recover(
         source,
         durable,
         kept,
-        superseded: HashMap::new(),
-        missing: HashMap::new(),
+        superseded: LatestVersions::default(),
+        missing: LatestVersions::default(),
         unreadable: HashSet::new(),
     };
     replay.check_tentative(&mut tables);
@@ -151,7 +151,9 @@ pub(crate) fn recover(
     for of_place in records.chunk_by(|one, next| one.place == next.place) {
         replay.apply_all(&mut tables, of_place)?;
     }
-    let Replay { superseded, missing, unreadable, .. } = replay;
+    let Replay { mut superseded, mut missing, unreadable, .. } = replay;
+    superseded.note_pending();
+    missing.note_pending();
     tables.keep_newest(&superseded);
     if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
         tables.forget_versions_before(&missing, |entry| entry.state == EntryState::Clean);
@@ -392,12 +394,12 @@ struct Replay<'a> {
     /// Up to this version everything was acknowledged, or may have been, on this boot.
     kept: u64,
     /// Versions at which older entries of a block stopped counting.
-    superseded: HashMap<u64, u64>,
+    superseded: LatestVersions,
     /// Versions of dirty copies that do not count, because they seem never to have been written, or seemed so to a start that was cut
     /// short. If they were, and were damaged, writes to the backing disk relied on them, so that it may be newer than a clean copy
     /// from before them. (A start that is cut short after it has freed one which only a table had, and before it has freed the clean
     /// one, leaves nothing to know it by; the journal has it, too, unless a page of that was lost as well.)
-    missing: HashMap<u64, u64>,
+    missing: LatestVersions,
     /// Dirty entries that stay because their bytes could not be read: places and versions.
     unreadable: HashSet<(u32, u64)>,
 }
@@ -426,7 +428,7 @@ impl Replay<'_> {
         for (place, entry) in tentative {
             if !self.is_there(place, &entry) {
                 if entry.state == EntryState::Dirty {
-                    note_latest(&mut self.missing, entry.block, entry.version);
+                    self.missing.note(entry.block, entry.version);
                 }
                 tables.set(place, TableEntry::default());
             }
@@ -439,15 +441,11 @@ impl Replay<'_> {
         let place = local_place(layout, self.source.extents, records[0].place).ok_or_else(|| {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
         })?;
-        let mut superseding: SmallVec<[&Record; 8]> =
-            records.iter().filter(|record| self.apply(tables, place, record)).collect();
-        // Of copies that stay the newest counts anyway.
-        let stays = tables.entry(place);
-        let is_there = |record: &Record| {
-            stays.state != EntryState::Free && stays.block == record.block && stays.version >= record.version
-        };
-        superseding.retain(|record| !is_there(record));
-        superseding.iter().for_each(|record| note_latest(&mut self.superseded, record.block, record.version));
+        for record in records {
+            if self.apply(tables, place, record) {
+                self.superseded.note(record.block, record.version);
+            }
+        }
         Ok(())
     }
 
@@ -471,18 +469,13 @@ impl Replay<'_> {
         // copy that is not known to be durable never was, unless its bytes are there.
         let counts = state != EntryState::Dirty || record.version <= self.durable || (!known && is_there);
         if !counts {
-            note_latest(&mut self.missing, record.block, record.version);
+            self.missing.note(record.block, record.version);
         }
         if is_there && !known && record.version > tables.entry(place).version {
             tables.set(place, if state == EntryState::Free { TableEntry::default() } else { entry });
         }
         counts && !planted("superseded-copy-counts")
     }
-}
-
-fn note_latest(versions: &mut HashMap<u64, u64>, block: u64, version: u64) {
-    let at = versions.entry(block).or_default();
-    *at = version.max(*at);
 }
 
 /// Reads a place, and compares what is there with what the entry says.

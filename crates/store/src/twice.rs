@@ -94,6 +94,11 @@ impl Twice {
         self.found.is_empty()
     }
 
+    /// Fetches what tells of a block, for whoever will soon ask.
+    pub(crate) fn prefetch(&self, block: u64) {
+        self.filter.prefetch(bit(self.is_exact, self.bits, block));
+    }
+
     pub(crate) fn has(&self, block: u64) -> bool {
         let bit = bit(self.is_exact, self.bits, block);
         self.filter.may_have(bit) && self.found.contains(&bit)

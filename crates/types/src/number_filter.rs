@@ -1,6 +1,8 @@
 //! A set of numbers that may say of others that they are in it, for whoever looks through millions for few: most that are not are told
 //! with one look into a table that the processor keeps at hand. It must not know what the numbers are.
 
+use crate::prefetch::prefetch_within;
+
 /// See the module's documentation. A Bloom filter (Bloom, "Space/time trade-offs in hash coding with allowable errors", CACM 1970)
 /// with one hash function: one in sixteen others or fewer are taken for one of them.
 #[derive(Clone, Debug)]
@@ -30,6 +32,12 @@ impl NumberFilter {
     #[inline]
     fn bit(&self, number: u64) -> usize {
         (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    /// Fetches what tells of a number, for whoever will soon ask.
+    #[inline]
+    pub fn prefetch(&self, number: u64) {
+        prefetch_within(&self.words, self.bit(number) / 64);
     }
 
     /// Whether it may be one of them. False: it is none.

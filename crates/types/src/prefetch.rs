@@ -2,6 +2,7 @@
 //!
 //! It must not know what is being fetched.
 
+use std::collections::VecDeque;
 use std::hint::select_unpredictable;
 
 /// Asks the processor to load the cache line of `slice[index]`, of the last element when `index` is out of range;
@@ -25,6 +26,19 @@ pub fn prefetch_ref<T>(value: &T) {
     prefetch(value);
 }
 
+/// Hands items on in their order, each after `fetch` was called for those that follow next: where it asks for memory that lies far apart, waiting for
+/// many takes no longer than for one.
+pub fn fetched<T>(items: impl Iterator<Item = T>, fetch: impl Fn(&T)) -> impl Iterator<Item = T> {
+    const AT_ONCE: usize = 64;
+    let (mut items, mut ahead) = (items.fuse(), VecDeque::with_capacity(AT_ONCE));
+    std::iter::from_fn(move || {
+        if ahead.is_empty() {
+            ahead.extend(items.by_ref().take(AT_ONCE).inspect(&fetch));
+        }
+        ahead.pop_front()
+    })
+}
+
 #[inline(always)]
 fn prefetch<T>(address: *const T) {
     #[cfg(target_arch = "x86_64")]
@@ -40,7 +54,7 @@ fn prefetch<T>(address: *const T) {
 
 #[cfg(test)]
 mod tests {
-    use super::{prefetch_slice, prefetch_within};
+    use super::{fetched, prefetch_slice, prefetch_within};
 
     #[test]
     fn tolerates_every_index() {
@@ -51,5 +65,18 @@ mod tests {
         prefetch_slice::<u64>(&[], 0);
         prefetch_within(&words, usize::MAX);
         assert_eq!(words, [1, 2, 3]);
+    }
+
+    #[test]
+    fn all_items_come_in_their_order_and_are_fetched_before() {
+        for count in [0, 1, 63, 64, 65, 200] {
+            let fetched_until = std::cell::Cell::new(0);
+            let fetch = |&item: &u32| {
+                assert_eq!(fetched_until.get(), item);
+                fetched_until.set(item + 1);
+            };
+            let items = fetched(0..count, fetch).inspect(|&item| assert!(item < fetched_until.get()));
+            assert!(items.eq(0..count));
+        }
     }
 }

@@ -41,7 +41,7 @@ pub struct FullRing {
     pub extents: Vec<u32>,
     /// Blocks of the disk of which tables speak.
     pub blocks: u64,
-    /// Between three and six eighths of the pages count, as many as on average: some places have got their blocks anew since. Otherwise
+    /// Between three and six eighths of the pages count, as many as on average: some places have got other blocks since. Otherwise
     /// none does. Those that do not are of the ring before.
     pub amid_writes: bool,
 }
@@ -68,13 +68,15 @@ impl FullRing {
         }
     }
 
-    /// Some place gets its block anew.
+    /// Some place gets what another one has, which is superseded by that.
     fn record(&self, version: u64) -> Record {
         let places = u64::from(self.layout.extent.places);
-        let place = mix(version) % (self.extents.len() as u64 * places);
-        let place = u64::from(self.extents[(place / places) as usize]) * places + place % places;
-        let TableEntry { block, crc, .. } = full_entry(place, self.blocks);
-        Record { kind: RecordKind::Dirty, place: place as u32, block, version, crc }
+        let some_place = |number: u64| {
+            let place = mix(number) % (self.extents.len() as u64 * places);
+            u64::from(self.extents[(place / places) as usize]) * places + place % places
+        };
+        let TableEntry { block, crc, .. } = full_entry(some_place(version << 1 | 1), self.blocks);
+        Record { kind: RecordKind::Dirty, place: some_place(version << 1) as u32, block, version, crc }
     }
 }
 

@@ -82,7 +82,10 @@ proptest! {
         }
         let beyond = found.occupied().filter(|(place, entry)| entry.version > found.stamp(*place));
         prop_assert_eq!(found.beyond_stamps().collect::<Vec<_>>(), beyond.collect::<Vec<_>>());
-        found.keep_newest(&superseded);
+        let mut versions = LatestVersions::default();
+        superseded.iter().for_each(|(&block, &version)| versions.note(block, version));
+        versions.note_pending();
+        found.keep_newest(&versions);
         prop_assert_eq!(found.count(EntryState::Free), (0..found.places()).filter(|&place| found.entry(place).state == EntryState::Free).count() as u64);
         let after: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
         prop_assert_eq!(&after, &newest(&before, &superseded));
@@ -142,7 +145,7 @@ fn g1_of_a_block_that_two_pages_speak_of_the_newest_copy_stays() {
     for other in [1, SLOTS - 1, SLOTS + 1, 2 * SLOTS + 1] {
         for versions in [[5, 9], [9, 5]] {
             let mut found = found(&[at(0, versions[0]), at(other, versions[1])]);
-            found.keep_newest(&HashMap::new());
+            found.keep_newest(&LatestVersions::default());
             let newest = if versions[0] > versions[1] { at(0, 9) } else { at(other, 9) };
             assert_eq!(found.occupied().collect::<Vec<_>>(), [newest]);
         }
