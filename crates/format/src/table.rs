@@ -154,7 +154,7 @@ pub struct TableView<'a> {
     pub sequence: u64,
     /// As in [`TablePage`].
     pub stamp: u64,
-    /// Of the whole page: one that has the same is the same.
+    /// Of the whole page ([`page_checksum`](crate::page_checksum)).
     pub checksum: u32,
     entries: &'a [RawEntry],
     is_empty: bool,

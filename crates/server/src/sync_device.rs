@@ -46,7 +46,7 @@ fn stripe_bytes(bytes: usize) -> usize {
 }
 
 /// A thread for each processor, up to [`MOST_PROCESSORS`].
-struct Threads;
+pub(crate) struct Threads;
 
 impl Workers for Threads {
     fn run(&self, tasks: &mut [Task<'_>]) {
@@ -150,6 +150,10 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
     ) -> Result<(), (u64, MediaError)> {
         let parts: Vec<_> = self.reads(parts).collect();
         beside(parts, meanwhile)
+    }
+
+    fn with_workers(&self, work: &mut dyn FnMut(&dyn Workers)) {
+        work(&Threads);
     }
 
     fn read_pages_beside_writes(

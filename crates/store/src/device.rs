@@ -63,6 +63,10 @@ pub trait SyncDevice {
         meanwhile(&InTurn);
         result
     }
+    /// Has something be done with workers.
+    fn with_workers(&self, work: &mut dyn FnMut(&dyn Workers)) {
+        work(&InTurn);
+    }
     /// As [`SyncDevice::read_pages_at_once`] and [`SyncDevice::write_at_once`], of places none of which is in both; at the same time, if it can
     /// be. What came of the read, and of the write.
     fn read_pages_beside_writes(
@@ -148,6 +152,10 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         meanwhile: &mut dyn FnMut(&dyn Workers),
     ) -> Result<(), (u64, MediaError)> {
         (**self).read_pages_beside(parts, meanwhile)
+    }
+
+    fn with_workers(&self, work: &mut dyn FnMut(&dyn Workers)) {
+        (**self).with_workers(work);
     }
 
     fn read_pages_beside_writes(

@@ -10,9 +10,9 @@ pub(crate) struct FoundPage {
     /// What it says, and its checksum where it is known to be where it belongs.
     pub(crate) says: Says,
     pub(crate) checksum: Option<u32>,
-    /// It says what is found, and all of it is durable.
+    /// It says what is found, and all of it is durable, wherever it is kept.
     pub(crate) is_newer_right: bool,
-    /// Both copies do.
+    /// Both copies do, so that the newer one does.
     pub(crate) is_settled: bool,
     /// A copy may have been written since the last start, and no flush be known to cover it.
     pub(crate) is_recent: bool,

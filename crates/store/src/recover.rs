@@ -19,7 +19,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::found::FoundPlaces;
 use crate::found_page::{FoundPage, Says};
 use crate::found_run::FoundRun;
-use crate::latest_versions::LatestVersions;
+use crate::latest_versions::NotedVersions;
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
 use crate::stretches::{ReadStretch, Stretch, read_ahead};
@@ -136,13 +136,16 @@ pub(crate) fn recover(
         return Err(impossible());
     }
     let kept = source.buffered.last().map_or(0, |record| record.version);
+    // Drawn when the cache was made, and told no guest.
+    let key = u128::from_le_bytes(source.cache.0);
+    let key = (key >> 64) as u64 ^ key as u64;
     let mut replay = Replay {
         device,
         source,
         durable,
         kept,
-        superseded: LatestVersions::default(),
-        missing: LatestVersions::default(),
+        superseded: NotedVersions::new(key),
+        missing: NotedVersions::new(key),
         unreadable: HashSet::new(),
     };
     replay.check_tentative(&mut tables);
@@ -154,9 +157,8 @@ pub(crate) fn recover(
     for of_place in records.chunk_by(|one, next| one.place == next.place) {
         replay.apply_all(&mut tables, of_place)?;
     }
-    let Replay { mut superseded, mut missing, unreadable, .. } = replay;
-    superseded.note_pending();
-    missing.note_pending();
+    let Replay { superseded, missing, unreadable, .. } = replay;
+    let (superseded, missing) = (superseded.finish(), missing.finish());
     tables.keep_newest(&superseded);
     if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
         tables.forget_versions_before(&missing, |entry| entry.state == EntryState::Clean);
@@ -397,12 +399,12 @@ struct Replay<'a> {
     /// Up to this version everything was acknowledged, or may have been, on this boot.
     kept: u64,
     /// Versions at which older entries of a block stopped counting.
-    superseded: LatestVersions,
+    superseded: NotedVersions,
     /// Versions of dirty copies that do not count, because they seem never to have been written, or seemed so to a start that was cut
     /// short. If they were, and were damaged, writes to the backing disk relied on them, so that it may be newer than a clean copy
     /// from before them. (A start that is cut short after it has freed one which only a table had, and before it has freed the clean
     /// one, leaves nothing to know it by; the journal has it, too, unless a page of that was lost as well.)
-    missing: LatestVersions,
+    missing: NotedVersions,
     /// Dirty entries that stay because their bytes could not be read: places and versions.
     unreadable: HashSet<(u32, u64)>,
 }

@@ -73,9 +73,9 @@ impl Store {
         self.write_directory(device, next)
     }
 
-    /// Writes pages to their older copies: what they are to say, with this stamp or the one that they have. Newer copies are written along
-    /// as they are, because they lie between, and so are the pages between, of which the older copy comes to say what the newer one does: page by page
-    /// it would take many times as long. A sector that gets the bytes that it has is the same whether or not the write comes to its end.
+    /// Writes pages to their older copies: what they are to say, with this stamp or the one that they have. Newer copies whose bytes are known are
+    /// written along as they are, because they lie between, and so are the pages between, of which the older copy comes to say what the newer one does:
+    /// page by page it would take many times as long. A sector that gets the bytes that it has is the same whether or not the write comes to its end.
     fn write_pages(
         &self,
         device: &mut dyn SyncDevice,
@@ -106,13 +106,12 @@ impl Store {
                 let mut all: Vec<_> = shares.iter_mut().map(|share| || share.make(&image, found)).collect();
                 workers.run(&mut all.iter_mut().map(|one| one as Task<'_>).collect::<Vec<_>>());
             };
-            // Whoever reads nothing has workers all the same.
-            at_once("read", device.read_pages_beside(&mut [], &mut make))?;
+            device.with_workers(&mut make);
             let pieces: Vec<(u64, &[u8])> = shares.iter().flat_map(|share| share.batch.pieces()).collect();
             at_once("write", device.write_at_once(&pieces))?;
-            for (index, page) in shares.iter().flat_map(|share| &share.written) {
-                *found.page_mut(*index) = *page;
-            }
+            let written = shares.iter().flat_map(|share| &share.written);
+            assert!(written.clone().count() >= some.iter().filter(|(_, to_say)| to_say.is_some()).count());
+            written.for_each(|(index, page)| *found.page_mut(*index) = *page);
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub fn prefetch_ref<T>(value: &T) {
     prefetch(value);
 }
 
-/// Hands items on in their order, each after `fetch` was called for those that follow next: where it asks for memory that lies far apart, waiting for
+/// Hands items on in their order, some at a time, after `fetch` was called for all of these: where it asks for memory that lies far apart, waiting for
 /// many takes no longer than for one.
 pub fn fetched<T>(items: impl Iterator<Item = T>, fetch: impl Fn(&T)) -> impl Iterator<Item = T> {
     const AT_ONCE: usize = 64;

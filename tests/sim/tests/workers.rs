@@ -44,6 +44,10 @@ impl SyncDevice for OnThreads<'_> {
         result
     }
 
+    fn with_workers(&self, work: &mut dyn FnMut(&dyn Workers)) {
+        work(&Threads);
+    }
+
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         self.0.write(offset_bytes, bytes)
     }

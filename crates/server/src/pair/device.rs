@@ -13,7 +13,7 @@ use lode_media::MediaFile;
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
 use lode_store::{ReadAndWritten, StoreError, SyncDevice, Workers};
 
-use crate::sync_device::{FileDevice, beside};
+use crate::sync_device::{FileDevice, Threads, beside};
 
 /// The SSDs of a pair, by member.
 #[derive(Clone)]
@@ -154,6 +154,10 @@ impl SyncDevice for CacheDevice {
             // Members are asked for one thing after the other, so that the first that fails is met first.
             CacheDevice::Pairs(device) => beside(vec![|| device.read_pages_at_once(parts)], meanwhile),
         }
+    }
+
+    fn with_workers(&self, work: &mut dyn FnMut(&dyn Workers)) {
+        work(&Threads);
     }
 
     fn read_pages_beside_writes(

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ages::Ages;
+use crate::latest_versions::NotedVersions;
 
 /// What the tables said of a place before anything else was found.
 fn in_tables(found: &FoundPlaces, place: Place) -> TableEntry {
@@ -82,10 +83,9 @@ proptest! {
         }
         let beyond = found.occupied().filter(|(place, entry)| entry.version > found.stamp(*place));
         prop_assert_eq!(found.beyond_stamps().collect::<Vec<_>>(), beyond.collect::<Vec<_>>());
-        let mut versions = LatestVersions::default();
+        let mut versions = NotedVersions::new(0);
         superseded.iter().for_each(|(&block, &version)| versions.note(block, version));
-        versions.note_pending();
-        found.keep_newest(&versions);
+                found.keep_newest(&versions.finish());
         prop_assert_eq!(found.count(EntryState::Free), (0..found.places()).filter(|&place| found.entry(place).state == EntryState::Free).count() as u64);
         let after: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
         prop_assert_eq!(&after, &newest(&before, &superseded));
@@ -145,7 +145,7 @@ fn g1_of_a_block_that_two_pages_speak_of_the_newest_copy_stays() {
     for other in [1, SLOTS - 1, SLOTS + 1, 2 * SLOTS + 1] {
         for versions in [[5, 9], [9, 5]] {
             let mut found = found(&[at(0, versions[0]), at(other, versions[1])]);
-            found.keep_newest(&LatestVersions::default());
+            found.keep_newest(&NotedVersions::new(0).finish());
             let newest = if versions[0] > versions[1] { at(0, 9) } else { at(other, 9) };
             assert_eq!(found.occupied().collect::<Vec<_>>(), [newest]);
         }
