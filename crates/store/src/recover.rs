@@ -150,9 +150,6 @@ pub(crate) fn recover(
     };
     replay.check_tentative(&mut tables);
     // What becomes of a place depends on its own records alone, in their order; what is known of it lies near what is of its neighbours.
-    if planted("records-of-a-place-in-any-order") {
-        records.reverse();
-    }
     records.sort_by_key(|record| record.place);
     for of_place in records.chunk_by(|one, next| one.place == next.place) {
         replay.apply_all(&mut tables, of_place)?;
