@@ -119,7 +119,7 @@ impl Site {
     }
 
     /// As if the volume had been full for longer than since the last checkpoint when the daemon was killed. Amid writes many places have
-    /// got their blocks anew since.
+    /// got other blocks since.
     fn fill_tables(&self, amid_writes: bool) {
         let file =
             OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");

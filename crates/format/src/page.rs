@@ -107,7 +107,8 @@ pub fn is_sealed(page: &[u8]) -> bool {
     <&[u8; PAGE_BYTES]>::try_from(page).is_ok_and(|page| page_checksum(page) == checksum(page))
 }
 
-/// The checksum that a page says it has: of two whole pages with the same one it may be taken that they are the same, as of a page that it fits that it is whole.
+/// The checksum that a page bears. Two whole pages with the same one are taken for the same, with as much certainty as a page that it fits is
+/// taken for whole.
 pub fn page_checksum(page: &[u8; PAGE_BYTES]) -> u32 {
     u32::from_le_bytes(page[CRC_OFFSET..CRC_OFFSET + 4].try_into().expect("four bytes"))
 }

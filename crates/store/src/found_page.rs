@@ -1,4 +1,4 @@
-//! What is known of a page of the place tables once it was read. It must not know what is found of its places since.
+//! What is known of a page of the place tables at a start: what its copies say, and whether that is what is found. It must not know the places.
 
 /// A page of the place tables.
 #[derive(Clone, Copy, Debug)]
@@ -10,9 +10,9 @@ pub(crate) struct FoundPage {
     /// What it says, and its checksum where it is known to be where it belongs.
     pub(crate) says: Says,
     pub(crate) checksum: Option<u32>,
-    /// It says what is found, and all of it is durable, wherever it is kept.
+    /// It says what is found, all of it durable, on each device that keeps it. What is found of a place since ends that.
     pub(crate) is_newer_right: bool,
-    /// Both copies do, so that the newer one does.
+    /// Both copies do.
     pub(crate) is_settled: bool,
     /// A copy may have been written since the last start, and no flush be known to cover it.
     pub(crate) is_recent: bool,

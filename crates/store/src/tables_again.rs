@@ -90,7 +90,7 @@ impl Store {
     }
 
     /// On a pair of SSDs leaves out what is whole and does not belong there: it would be written over the right page of the other SSD.
-    pub(crate) fn leave_out_foreign(
+    fn leave_out_foreign(
         &self,
         tag: VolumeTag,
         extents: &[u32],

@@ -4,15 +4,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashSet;
-use lode_types::prefetch::prefetch_within;
+use lode_types::prefetch::{fetched, prefetch_within};
 use lode_types::{NumberFilter, mix};
-use smallvec::SmallVec;
 use zerocopy::FromZeros;
 
 /// Bits for each block, where a volume has too many blocks for one each: one of 32 is taken for one that is there twice.
 const BITS_PER_BLOCK: u64 = 32;
-/// Bits that are fetched at once: they lie far apart.
-const BITS_AT_ONCE: usize = 64;
 
 /// Which blocks were seen, and which of them may have been seen before, by bits that stand for one block each or for several.
 #[derive(Debug)]
@@ -59,19 +56,12 @@ impl Seen {
     /// Sees blocks, for which there is room; several may see some at once. Those that were seen before are to be told to [`Seen::note_again`].
     pub(crate) fn see(&self, blocks: impl Iterator<Item = u64>, again: &mut Again) {
         let (is_exact, bits) = (self.is_exact, self.bits);
-        let mut seen = blocks.map(|block| bit(is_exact, bits, block));
-        loop {
-            let some: SmallVec<[u64; BITS_AT_ONCE]> = seen.by_ref().take(BITS_AT_ONCE).collect();
-            some.iter().for_each(|bit| prefetch_within(&self.words, (bit / 64) as usize));
-            for &bit in &some {
-                let (word, mask) = (&self.words[(bit / 64) as usize], 1 << (bit % 64));
-                // Nothing else is read by what this says.
-                if word.fetch_or(mask, Ordering::Relaxed) & mask != 0 {
-                    again.push(bit);
-                }
-            }
-            if some.len() < BITS_AT_ONCE {
-                return;
+        let seen = blocks.map(|block| bit(is_exact, bits, block));
+        for bit in fetched(seen, |bit| prefetch_within(&self.words, (bit / 64) as usize)) {
+            let (word, mask) = (&self.words[(bit / 64) as usize], 1 << (bit % 64));
+            // Nothing else is read by what this says.
+            if word.fetch_or(mask, Ordering::Relaxed) & mask != 0 {
+                again.push(bit);
             }
         }
     }

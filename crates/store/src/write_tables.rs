@@ -94,7 +94,7 @@ impl Store {
         });
         let to_write = around.map(|page| (page, left.next_if_eq(&page).map(|_| to_say)));
         let to_write: Vec<ToWrite> = to_write.collect();
-        let image = PageImages { cache: self.view.superblock.cache, tag, layout, extents: &extents.written };
+        let images = PageImages { cache: self.view.superblock.cache, tag, layout, extents: &extents.written };
         // Memory that is used again: new memory takes the kernel as long to clear as all that is put there.
         let mut batches: Vec<Batch> = (0..PAGES_AT_ONCE / PAGES_OF_SHARE).map(|_| Batch::default()).collect();
         for some in to_write.chunks(PAGES_AT_ONCE) {
@@ -103,14 +103,15 @@ impl Store {
                 with_memory.map(|(pages, batch)| Share::new(pages, batch)).collect();
             let mut make = |workers: &dyn Workers| {
                 let found = &*found;
-                let mut all: Vec<_> = shares.iter_mut().map(|share| || share.make(&image, found)).collect();
+                let mut all: Vec<_> = shares.iter_mut().map(|share| || share.make(&images, found)).collect();
                 workers.run(&mut all.iter_mut().map(|one| one as Task<'_>).collect::<Vec<_>>());
             };
             device.with_workers(&mut make);
             let pieces: Vec<(u64, &[u8])> = shares.iter().flat_map(|share| share.batch.pieces()).collect();
             at_once("write", device.write_at_once(&pieces))?;
             let written = shares.iter().flat_map(|share| &share.written);
-            assert!(written.clone().count() >= some.iter().filter(|(_, to_say)| to_say.is_some()).count());
+            let asked = some.iter().filter(|(_, to_say)| to_say.is_some()).count();
+            assert!(written.clone().count() >= asked, "workers made all pages that were to be written");
             written.for_each(|(index, page)| *found.page_mut(*index) = *page);
         }
         Ok(())

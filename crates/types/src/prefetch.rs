@@ -2,8 +2,9 @@
 //!
 //! It must not know what is being fetched.
 
-use std::collections::VecDeque;
 use std::hint::select_unpredictable;
+
+use smallvec::SmallVec;
 
 /// Asks the processor to load the cache line of `slice[index]`, of the last element when `index` is out of range;
 /// does nothing when the processor has no such instruction.
@@ -30,12 +31,13 @@ pub fn prefetch_ref<T>(value: &T) {
 /// many takes no longer than for one.
 pub fn fetched<T>(items: impl Iterator<Item = T>, fetch: impl Fn(&T)) -> impl Iterator<Item = T> {
     const AT_ONCE: usize = 64;
-    let (mut items, mut ahead) = (items.fuse(), VecDeque::with_capacity(AT_ONCE));
+    let (mut items, mut ahead) = (items.fuse(), SmallVec::<[T; AT_ONCE]>::new().into_iter());
     std::iter::from_fn(move || {
-        if ahead.is_empty() {
-            ahead.extend(items.by_ref().take(AT_ONCE).inspect(&fetch));
+        if ahead.len() == 0 {
+            let next: SmallVec<[T; AT_ONCE]> = items.by_ref().take(AT_ONCE).inspect(&fetch).collect();
+            ahead = next.into_iter();
         }
-        ahead.pop_front()
+        ahead.next()
     })
 }
 
