@@ -4,7 +4,8 @@
 //! full, so is the ring of the journal: what does not count there is of an earlier one. The files are sparse: tables and journal exist, data
 //! does not. Beside the times stands what the daemon has had of memory at most.
 //!
-//! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times.
+//! `cargo bench -p lode-cli --bench start -- 1 4 16 64` measures SSDs of so many GiB, `--svg FILE` draws the times, `--pair` has the cache on
+//! a pair of them, both on one disk.
 
 #[path = "../../store/benches/tables/mod.rs"]
 mod tables;
@@ -18,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lode_draw::{Axis, LineChart, Series, Shape, Style, Unit};
-use lode_format::{CacheId, DeviceLayout, Directory};
+use lode_format::{CacheId, DeviceLayout, Directory, PairLabel};
 use lode_nbd::{Command as NbdCommand, CommandFlags, Request};
 use lode_nbd_client::{ClientEvent, ClientHandshake, ClientProgress, ClientTransmission};
 use lode_store::{StoreView, SyncDevice};
@@ -33,24 +34,31 @@ const PATIENCE: Duration = Duration::from_secs(1200);
 const DISK_PER_SSD: u64 = 4;
 const STATES: [&str; 4] = ["new", "empty", "full tables", "amid writes"];
 
-/// A file as the store reads it.
-struct Device(File);
+/// The file of the SSD, or those of a pair, as the store reads them.
+struct Device {
+    files: Vec<File>,
+    /// Where the cache begins in each.
+    start_bytes: u64,
+}
 
 impl SyncDevice for Device {
     fn size_bytes(&self) -> u64 {
-        self.0.metadata().expect("it is open").len()
+        self.files[0].metadata().expect("it is open").len() - self.start_bytes
     }
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
-        self.0.read_exact_at(buf, offset_bytes).map_err(|_| MediaError::Io)
+        self.files[0].read_exact_at(buf, self.start_bytes + offset_bytes).map_err(|_| MediaError::Io)
     }
 
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
-        self.0.write_all_at(bytes, offset_bytes).map_err(|_| MediaError::Io)
+        let mut files = self.files.iter();
+        files
+            .try_for_each(|file| file.write_all_at(bytes, self.start_bytes + offset_bytes))
+            .map_err(|_| MediaError::Io)
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
-        self.0.sync_data().map_err(|_| MediaError::Io)
+        self.files.iter().try_for_each(File::sync_data).map_err(|_| MediaError::Io)
     }
 }
 
@@ -74,26 +82,39 @@ struct Start {
 struct Site {
     folder: tempfile::TempDir,
     ssd_bytes: u64,
+    is_pair: bool,
 }
 
 impl Site {
-    fn new(gib: u64) -> Site {
-        let site = Site { folder: tempfile::tempdir().expect("a folder"), ssd_bytes: gib << 30 };
+    fn new(gib: u64, is_pair: bool) -> Site {
+        let site = Site { folder: tempfile::tempdir().expect("a folder"), ssd_bytes: gib << 30, is_pair };
         let sparse = |name: &str, bytes| File::create(site.path(name)).and_then(|file| file.set_len(bytes));
-        sparse("ssd", site.ssd_bytes).expect("room for a sparse file");
+        site.ssds().iter().for_each(|ssd| sparse(ssd, site.ssd_bytes).expect("room for a sparse file"));
         sparse("disk", site.ssd_bytes * DISK_PER_SSD).expect("room for a sparse file");
-        let done = Command::new(LODE).arg("format").arg(site.path("ssd")).output().expect("lode runs");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let mut format = Command::new(LODE);
+        format.arg("format").arg(site.path("ssd"));
         let folder = site.folder.path().display();
+        let mut mirror = String::new();
+        if is_pair {
+            format.arg("--mirror").arg(site.path("mirror"));
+            mirror = format!("\nmirror = \"{folder}/mirror\"");
+        }
+        let done = format.output().expect("lode runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         // The rest is what the SSD keeps for itself, and the reserve of the share.
         let share_mib = (gib << 10) * 9 / 10;
         let config = format!(
-            "name = \"start\"\nshm_dir = \"none\"\nstate_dir = \"{folder}\"\n[ssd]\npath = \"{folder}/ssd\"\n[[vm]]\nname = \"vm\"\n\
+            "name = \"start\"\nshm_dir = \"none\"\nstate_dir = \"{folder}\"\n[ssd]\npath = \"{folder}/ssd\"{mirror}\n[[vm]]\nname = \"vm\"\n\
              backing = {{ path = \"{folder}/disk\" }}\nscheme = \"lru\"\nssd = \"{share_mib}MiB\"\n\
              listen = [\"unix:{folder}/socket\"]\n"
         );
         std::fs::write(site.path("config.toml"), config).expect("a folder that can be written to");
         site
+    }
+
+    /// Names of the SSDs' files.
+    fn ssds(&self) -> &'static [&'static str] {
+        if self.is_pair { &["ssd", "mirror"] } else { &["ssd"] }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -121,9 +142,10 @@ impl Site {
     /// As if the volume had been full for longer than since the last checkpoint when the daemon was killed. Amid writes many places have
     /// got other blocks since.
     fn fill_tables(&self, amid_writes: bool) {
-        let file =
-            OpenOptions::new().read(true).write(true).open(self.path("ssd")).expect("it was formatted");
-        let mut device = Device(file);
+        let open = |ssd: &&str| OpenOptions::new().read(true).write(true).open(self.path(ssd));
+        let files = self.ssds().iter().map(open).collect::<Result<_, _>>().expect("they were formatted");
+        let start_bytes = if self.is_pair { PairLabel::DATA_START_BYTES } else { 0 };
+        let mut device = Device { files, start_bytes };
         let view = StoreView::read(&mut device).expect("it was served");
         let (cache, layout) = (view.superblock().cache, view.superblock().layout().expect("it was served"));
         let tag = view.volumes().next().expect("it was served").tag;
@@ -250,6 +272,7 @@ fn draw(times: &[(f64, [f64; 4])], path: &str) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let svg = arguments.iter().position(|word| word == "--svg").and_then(|at| arguments.get(at + 1));
+    let is_pair = arguments.iter().any(|word| word == "--pair");
     let mut sizes: Vec<u64> = arguments.iter().filter_map(|word| word.parse().ok()).collect();
     if sizes.is_empty() {
         sizes = vec![1, 4, 16];
@@ -261,7 +284,7 @@ fn main() {
     );
     let mut times = Vec::new();
     for gib in sizes {
-        let site = Site::new(gib);
+        let site = Site::new(gib, is_pair);
         let [new, empty] = [site.start(), site.start()];
         site.fill_tables(false);
         let full = site.start();

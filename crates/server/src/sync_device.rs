@@ -12,12 +12,12 @@ use std::thread;
 use lode_engine::Buf;
 use lode_engine::command::{CommandKind, MediaError};
 use lode_media::MediaFile;
-use lode_store::{ReadAndWritten, SyncDevice, Task, Workers};
+use lode_store::{PagesRead, ReadAndWritten, SyncDevice, Task, Workers};
 
 /// Bytes of a piece: as many as there are buffers for that are used again.
 const PIECE_BYTES: usize = 256 << 10;
 /// Pieces that are under way at once.
-const THREADS: usize = 4;
+const THREADS: usize = 8;
 /// Processors that are kept busy at once.
 const MOST_PROCESSORS: usize = 4;
 
@@ -139,17 +139,17 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
         at_once(offsets.zip(buf.chunks_mut(stripe)).map(|(at, part)| move || this.read_pieces(at, part)))
     }
 
-    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
-        at_once(self.reads(parts))
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
+        at_once(self.reads(parts)).map(|()| Vec::new())
     }
 
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
         meanwhile: &mut dyn FnMut(&dyn Workers),
-    ) -> Result<(), (u64, MediaError)> {
+    ) -> PagesRead {
         let parts: Vec<_> = self.reads(parts).collect();
-        beside(parts, meanwhile)
+        beside(parts, meanwhile).map(|()| Vec::new())
     }
 
     fn with_workers(&self, work: &mut dyn FnMut(&dyn Workers)) {
@@ -165,7 +165,7 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
         let write = || at_once(this.writes(writes));
         thread::scope(|scope| {
             let writer = thread::Builder::new().spawn_scoped(scope, write);
-            let read = at_once(this.reads(reads));
+            let read = at_once(this.reads(reads)).map(|()| Vec::new());
             // Without a thread for it one comes after the other.
             let written = writer.map_or_else(
                 |_| write(),
@@ -265,7 +265,7 @@ mod tests {
         );
         plain[2 << 20..(2 << 20) + 8192].fill(3);
         plain[3 << 20..(3 << 20) + 4096].fill(4);
-        assert!(results == (Ok(()), Ok(())) && here == plain[..8192] && there == [7; 4096]);
+        assert!(results == (Ok(Vec::new()), Ok(())) && here == plain[..8192] && there == [7; 4096]);
         assert!(fs::read(&path).expect("it is there") == plain);
         let beyond = (size_bytes as u64, &mut vec![0; 4096][..]);
         let failed = device.read_pages_at_once(&mut [(0, &mut one), beyond]);

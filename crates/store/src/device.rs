@@ -5,8 +5,12 @@ use lode_types::{MediaError, planted};
 
 use crate::error::StoreError;
 
+/// What came of reading pages at several places: the offsets of those of which not every device below that keeps a copy is known to have the same.
+/// An error says where it was.
+pub type PagesRead = Result<Vec<u64>, (u64, MediaError)>;
+
 /// What came of reads and of writes that were under way together. An error says where it was.
-pub type ReadAndWritten = (Result<(), (u64, MediaError)>, Result<(), (u64, MediaError)>);
+pub type ReadAndWritten = (PagesRead, Result<(), (u64, MediaError)>);
 
 /// Something that can be done beside other things.
 pub type Task<'a> = &'a mut (dyn FnMut() + Send);
@@ -49,16 +53,17 @@ pub trait SyncDevice {
     fn read_pages(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         self.read(offset_bytes, buf)
     }
-    /// As [`SyncDevice::read_pages`], of several places, which may be read at once. An error says where it was.
-    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
-        parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))
+    /// As [`SyncDevice::read_pages`], of several places, which may be read at once.
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
+        parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))?;
+        Ok(if self.has_copies() { uncompared(parts) } else { Vec::new() })
     }
     /// As [`SyncDevice::read_pages_at_once`], while something else is done, if it can be, which is given workers.
     fn read_pages_beside(
         &mut self,
         parts: &mut [(u64, &mut [u8])],
         meanwhile: &mut dyn FnMut(&dyn Workers),
-    ) -> Result<(), (u64, MediaError)> {
+    ) -> PagesRead {
         let result = self.read_pages_at_once(parts);
         meanwhile(&InTurn);
         result
@@ -142,7 +147,7 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         (**self).read_pages(offset_bytes, buf)
     }
 
-    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
         (**self).read_pages_at_once(parts)
     }
 
@@ -150,7 +155,7 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
         &mut self,
         parts: &mut [(u64, &mut [u8])],
         meanwhile: &mut dyn FnMut(&dyn Workers),
-    ) -> Result<(), (u64, MediaError)> {
+    ) -> PagesRead {
         (**self).read_pages_beside(parts, meanwhile)
     }
 
@@ -205,6 +210,16 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
     fn flush(&mut self) -> Result<(), MediaError> {
         (**self).flush()
     }
+}
+
+/// The offsets of all of these pages, of which a single device was asked, or each device failed to tell what it has: another one that is resilvered
+/// at the moment may have pages that no flush covered, and that nobody reads before it counts.
+pub(crate) fn uncompared(parts: &[(u64, &mut [u8])]) -> Vec<u64> {
+    if planted("tables-of-the-resilvered-left") {
+        return Vec::new();
+    }
+    let pages = |(at, buf): &(u64, &mut [u8])| (*at..*at + buf.len() as u64).step_by(PAGE_BYTES);
+    parts.iter().flat_map(pages).collect()
 }
 
 pub(crate) fn read(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
@@ -337,7 +352,7 @@ pub(crate) fn whole_pages(bytes: &[u8]) -> Vec<(u64, &[u8])> {
 }
 
 /// What came of several reads or writes at once.
-pub(crate) fn at_once(what: &str, result: Result<(), (u64, MediaError)>) -> Result<(), StoreError> {
+pub(crate) fn at_once<T>(what: &str, result: Result<T, (u64, MediaError)>) -> Result<T, StoreError> {
     result.map_err(|(offset, error)| StoreError::media(what, offset, error))
 }
 

@@ -14,7 +14,7 @@ pub(crate) struct FoundPage {
     pub(crate) is_newer_right: bool,
     /// Both copies do.
     pub(crate) is_settled: bool,
-    /// A copy may have been written since the last start, and no flush be known to cover it.
+    /// A copy may have been written since the last start, and no flush be known to cover it; or not every device that keeps it is known to have the same.
     pub(crate) is_recent: bool,
 }
 

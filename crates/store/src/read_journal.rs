@@ -93,15 +93,22 @@ fn read_sides(device: &mut dyn SyncDevice, source: &RecoverySource<'_>) -> Resul
         let bytes = (pairs.end - pairs.start) as usize * PAIR_BYTES;
         Stretch { offset_bytes, bytes, what: pairs.start }
     });
-    if device.has_copies() && !planted("journal-of-one-ssd-counts") {
-        stretches.into_iter().try_for_each(|stretch| sides.take_of_each(device, source, stretch))?;
-        return Ok(sides);
-    }
-    let mut take = |ReadStretch { what: &first, offset_bytes, bytes, unreadable }: ReadStretch<'_, Pair>| {
-        sides.note_unreadable(first, offset_bytes, unreadable);
+    let start_of = |ordinal| page_offset(&source.layout, source.extents, ordinal * pairs_of_extent, 0);
+    let has_one_copy: Vec<bool> =
+        (0..source.extents.len() as u64).map(|ordinal| device.copies(start_of(ordinal)).len() < 2).collect();
+    let mut differing = Vec::new();
+    let mut take = |read: ReadStretch<'_, Pair>| {
+        let ReadStretch { what: &first, offset_bytes, bytes, .. } = read;
+        let is_the_same = read.differing.is_empty() || has_one_copy[(first / pairs_of_extent) as usize];
+        if !is_the_same && !planted("journal-of-one-ssd-counts") {
+            differing.push(Stretch { offset_bytes, bytes: bytes.len(), what: first });
+            return Ok(());
+        }
+        sides.note_unreadable(first, offset_bytes, read.unreadable);
         sides.take_all(source, first, bytes)
     };
     read_ahead(device, stretches, |read, _| read.into_iter().try_for_each(&mut take))?;
+    differing.into_iter().try_for_each(|stretch| sides.take_of_each(device, source, stretch))?;
     Ok(sides)
 }
 

@@ -237,7 +237,7 @@ fn read_tables(
         found.into_iter().for_each(|counts| tables.add_counts(counts));
         Ok(())
     })?;
-    for run in damaged {
+    for (run, differs) in damaged {
         let pair = newest_of_each(device, source, &run)?;
         let (of_page, mut runs) = ((run.ordinal, run.pages.start), tables.runs(&[(&run, may_hold(&pair))]));
         let found = runs.first_mut().expect("one was asked for");
@@ -246,6 +246,7 @@ fn read_tables(
         // Whichever device has it right, others have not.
         let page = found.page_mut(of_page.1);
         (page.is_settled, page.is_newer_right) = (false, false);
+        page.is_recent |= differs;
         let counts = std::mem::take(&mut found.counts);
         tables.add_counts(counts);
     }
@@ -264,8 +265,8 @@ struct TakenRun<'a> {
     run: FoundRun<'a>,
     /// The latest version that it speaks of.
     taken: Result<u64, StoreError>,
-    /// Pages of which another device may have what belongs there.
-    damaged: Vec<TableRun>,
+    /// Pages of which another device may have what belongs there, and whether it has something else.
+    damaged: Vec<(TableRun, bool)>,
 }
 
 impl TakenRun<'_> {
@@ -276,16 +277,26 @@ impl TakenRun<'_> {
         let mut latest = 0;
         for (page, pair) in pages.clone().zip(self.read.bytes.chunks_exact(PAIR_BYTES)) {
             let copies = open_copies(source, (ordinal, page), pair);
+            let differs = self.differs(page - pages.start);
             if has_copies && !(is_right(copies.0, 0) && is_right(copies.1, 1)) {
-                self.damaged.push(TableRun { ordinal, pages: page..page + 1 });
+                self.damaged.push((TableRun { ordinal, pages: page..page + 1 }, differs));
                 continue;
             }
             match take_page(&mut self.run, source, ((ordinal, page), durable_tables), copies) {
                 Ok(of_page) => latest = of_page.max(latest),
                 Err(error) => return self.taken = Err(error),
             }
+            self.run.page_mut(page).is_recent |= differs;
         }
         self.taken = Ok(latest);
+    }
+
+    /// Whether one of the two copies of this page of the run may be another one on another device.
+    fn differs(&self, page: u32) -> bool {
+        let start = self.read.offset_bytes + u64::from(page) * PAIR_BYTES as u64;
+        let mut differing = self.read.differing.iter();
+        differing.any(|at| (start..start + PAIR_BYTES as u64).contains(at))
+            && !planted("old-tables-of-a-pair-left")
     }
 }
 

@@ -5,7 +5,7 @@ use std::iter::Peekable;
 
 use lode_types::MediaError;
 
-use crate::device::{SyncDevice, Workers, at_once, read_each_page, whole_pages};
+use crate::device::{PagesRead, SyncDevice, Workers, at_once, read_each_page, uncompared, whole_pages};
 use crate::error::StoreError;
 
 /// Bytes that are read at once.
@@ -28,6 +28,8 @@ pub(crate) struct ReadStretch<'a, T> {
     pub(crate) bytes: &'a mut [u8],
     /// Offsets of those of its pages that could not be read. Their bytes are zeroes.
     pub(crate) unreadable: Vec<u64>,
+    /// Offsets of those of which not every device below that keeps a copy is known to have the same.
+    pub(crate) differing: Vec<u64>,
 }
 
 /// Reads stretches and hands them on in their order, some at a time, reading on while `take` has those before.
@@ -85,13 +87,14 @@ pub(crate) fn rewrite<T>(
 struct Batch<T> {
     stretches: Vec<Stretch<T>>,
     bytes: Vec<u8>,
-    /// Offsets of pages that cannot be read.
+    /// Offsets of pages that cannot be read, and of those of which copies are not known to be the same.
     unreadable: Vec<u64>,
+    differing: Vec<u64>,
 }
 
 impl<T> Default for Batch<T> {
     fn default() -> Batch<T> {
-        Batch { stretches: Vec::new(), bytes: Vec::new(), unreadable: Vec::new() }
+        Batch { stretches: Vec::new(), bytes: Vec::new(), unreadable: Vec::new(), differing: Vec::new() }
     }
 }
 
@@ -100,6 +103,7 @@ impl<T> Batch<T> {
     fn fill(&mut self, stretches: &mut Peekable<impl Iterator<Item = Stretch<T>>>) -> bool {
         self.stretches.clear();
         self.unreadable.clear();
+        self.differing.clear();
         let mut batch_bytes = 0;
         while let Some(next) = stretches.next_if(|next| batch_bytes + next.bytes <= BATCH_BYTES) {
             batch_bytes += next.bytes;
@@ -109,32 +113,31 @@ impl<T> Batch<T> {
         !self.stretches.is_empty()
     }
 
-    /// Where a read of all of them has failed, reads them one by one.
-    fn read_again(
-        &mut self,
-        device: &mut dyn SyncDevice,
-        result: Result<(), (u64, MediaError)>,
-    ) -> Result<(), StoreError> {
+    /// Takes what came of a read of all of them; where it has failed, reads them one by one.
+    fn read_again(&mut self, device: &mut dyn SyncDevice, result: PagesRead) -> Result<(), StoreError> {
         if !matches!(result, Err((_, MediaError::Io))) {
-            return at_once("read", result);
+            self.differing = at_once("read", result)?;
+            return Ok(());
         }
-        let mut unreadable = Vec::new();
-        for (offset_bytes, bytes) in self.places() {
-            unreadable.extend(read_each_page(device, offset_bytes, bytes)?);
+        let (mut unreadable, mut places) = (Vec::new(), self.places());
+        for (offset_bytes, bytes) in &mut places {
+            unreadable.extend(read_each_page(device, *offset_bytes, bytes)?);
         }
-        self.unreadable = unreadable;
+        let differing = if device.has_copies() { uncompared(&places) } else { Vec::new() };
+        (self.unreadable, self.differing) = (unreadable, differing);
         Ok(())
     }
 
     fn stretches(&mut self) -> impl Iterator<Item = ReadStretch<'_, T>> {
-        let Batch { stretches, bytes, unreadable } = self;
+        let Batch { stretches, bytes, unreadable, differing } = self;
         let mut rest = &mut bytes[..];
         stretches.iter().map(move |&Stretch { offset_bytes, bytes, ref what }| {
             let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(bytes);
             rest = behind;
             let inside = offset_bytes..offset_bytes + bytes.len() as u64;
-            let unreadable = unreadable.iter().copied().filter(|at| inside.contains(at)).collect();
-            ReadStretch { what, offset_bytes, bytes, unreadable }
+            let [unreadable, differing] = [&*unreadable, &*differing]
+                .map(|pages| pages.iter().copied().filter(|at| inside.contains(at)).collect());
+            ReadStretch { what, offset_bytes, bytes, unreadable, differing }
         })
     }
 

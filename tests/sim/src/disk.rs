@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use lode_engine::SharedDevice;
-use lode_store::{StoreError, StoreView, SyncDevice};
+use lode_store::{PagesRead, StoreError, StoreView, SyncDevice};
 use lode_types::{Buf, MediaError, Rng};
 
 use crate::start_hang::{Asked, LateCommand, StartHang};
@@ -497,12 +497,12 @@ impl SyncDevice for SimDisk {
         Ok(())
     }
 
-    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
         for at in self.order(parts.len()) {
             let (offset_bytes, buf) = &mut parts[at];
             self.read_pages(*offset_bytes, buf).map_err(|error| (*offset_bytes, error))?;
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {

@@ -6,7 +6,7 @@ use std::thread;
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, flush, machine, write};
 use lode_sim::{Machine, SimDisk, World};
-use lode_store::{HeldBlock, Place, Store, StoreView, SyncDevice, Task, Workers};
+use lode_store::{HeldBlock, PagesRead, Place, Store, StoreView, SyncDevice, Task, Workers};
 use lode_types::{MediaError, Rng};
 
 /// A thread for each task.
@@ -37,7 +37,7 @@ impl SyncDevice for OnThreads<'_> {
         &mut self,
         parts: &mut [(u64, &mut [u8])],
         meanwhile: &mut dyn FnMut(&dyn Workers),
-    ) -> Result<(), (u64, MediaError)> {
+    ) -> PagesRead {
         self.1 = parts.len().max(self.1);
         let result = self.read_pages_at_once(parts);
         meanwhile(&Threads);

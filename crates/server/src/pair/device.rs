@@ -1,9 +1,10 @@
 //! The cache SSD as starts see it, be it one or on pairs. A member of a pair that does not answer is not waited for longer than the
 //! configuration says: it is as good as gone. It must not know labels, or what is read and written.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use lode_engine::command::MediaError;
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
-use lode_store::{ReadAndWritten, StoreError, SyncDevice, Workers};
+use lode_store::{PagesRead, ReadAndWritten, StoreError, SyncDevice, Workers};
 
 use crate::sync_device::{FileDevice, Threads, beside};
 
@@ -140,7 +141,7 @@ impl SyncDevice for CacheDevice {
         either!(self, device => device.read_pages(offset_bytes, buf))
     }
 
-    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<(), (u64, MediaError)> {
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
         either!(self, device => device.read_pages_at_once(parts))
     }
 
@@ -148,11 +149,18 @@ impl SyncDevice for CacheDevice {
         &mut self,
         parts: &mut [(u64, &mut [u8])],
         meanwhile: &mut dyn FnMut(&dyn Workers),
-    ) -> Result<(), (u64, MediaError)> {
+    ) -> PagesRead {
         match self {
             CacheDevice::One(device) => device.read_pages_beside(parts, meanwhile),
-            // Members are asked for one thing after the other, so that the first that fails is met first.
-            CacheDevice::Pairs(device) => beside(vec![|| device.read_pages_at_once(parts)], meanwhile),
+            CacheDevice::Pairs(device) => {
+                let mut read = Ok(Vec::new());
+                let work = || {
+                    read = device.read_pages_at_once(parts);
+                    Ok::<_, Infallible>(())
+                };
+                let Ok(()) = beside(vec![work], meanwhile);
+                read
+            }
         }
     }
 
@@ -216,11 +224,20 @@ pub(crate) struct MemberDevice {
     jobs: Option<Sender<Job>>,
     is_needed: IsNeeded,
     is_gone: bool,
+    /// Room for what it reads, which its thread has meanwhile.
+    room: Vec<u8>,
 }
 
 impl MemberDevice {
     pub(crate) fn new(file: MediaFile, limit: Duration) -> MemberDevice {
-        MemberDevice { file, limit, jobs: None, is_needed: Box::new(|| false), is_gone: false }
+        MemberDevice {
+            file,
+            limit,
+            jobs: None,
+            is_needed: Box::new(|| false),
+            is_gone: false,
+            room: Vec::new(),
+        }
     }
 
     /// The same of one that has no other one beside it: it is waited for however long it takes, as a single SSD is.
@@ -237,26 +254,39 @@ impl MemberDevice {
         &mut self,
         work: impl FnOnce(&mut FileDevice<MediaFile>) -> Result<T, MediaError> + Send + 'static,
     ) -> Result<T, MediaError> {
+        let asked = self.ask(work);
+        self.answer(asked)?
+    }
+
+    /// Has its thread do something. `None`: it is gone.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut FileDevice<MediaFile>) -> T + Send + 'static,
+    ) -> Option<Receiver<T>> {
         if self.is_gone {
-            return Err(MediaError::Gone);
+            return None;
         }
         let (sender, receiver) = sync_channel(1);
         let job: Job = Box::new(move |device| {
             // Whoever asked may have given up waiting.
             let _ = sender.send(work(device));
         });
-        let sent = self.jobs().is_some_and(|jobs| jobs.send(job).is_ok());
-        let mut received = receiver.recv_timeout(self.limit);
-        while matches!(received, Err(RecvTimeoutError::Timeout)) && (self.is_needed)() {
-            received = receiver.recv_timeout(self.limit);
-        }
-        match received {
-            Ok(result) if sent => result,
-            _ => {
-                (self.is_gone, self.jobs) = (true, None);
-                Err(MediaError::Gone)
+        self.jobs().is_some_and(|jobs| jobs.send(job).is_ok()).then_some(receiver)
+    }
+
+    /// What came of that, unless it does not come in time.
+    fn answer<T>(&mut self, asked: Option<Receiver<T>>) -> Result<T, MediaError> {
+        let answer = asked.and_then(|receiver| {
+            let mut received = receiver.recv_timeout(self.limit);
+            while matches!(received, Err(RecvTimeoutError::Timeout)) && (self.is_needed)() {
+                received = receiver.recv_timeout(self.limit);
             }
+            received.ok()
+        });
+        if answer.is_none() {
+            (self.is_gone, self.jobs) = (true, None);
         }
+        answer.ok_or(MediaError::Gone)
     }
 
     fn jobs(&mut self) -> Option<&Sender<Job>> {
@@ -283,9 +313,55 @@ impl SyncDevice for MemberDevice {
         Ok(())
     }
 
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
+        self.read_pages_beside(parts, &mut |_| {})
+    }
+
+    fn read_pages_beside(
+        &mut self,
+        parts: &mut [(u64, &mut [u8])],
+        meanwhile: &mut dyn FnMut(&dyn Workers),
+    ) -> PagesRead {
+        let places: Vec<(u64, usize)> = parts.iter().map(|(at, buf)| (*at, buf.len())).collect();
+        let mut room = std::mem::take(&mut self.room);
+        room.resize(places.iter().map(|&(_, bytes)| bytes).sum(), 0);
+        let asked = self.ask(move |device| {
+            let mut rest = &mut room[..];
+            let mut own = Vec::with_capacity(places.len());
+            for (at, bytes) in places {
+                let (now, later) = rest.split_at_mut(bytes);
+                own.push((at, now));
+                rest = later;
+            }
+            let read = device.read_pages_at_once(&mut own);
+            (read, room)
+        });
+        meanwhile(&Threads);
+        let first = parts.first().map_or(0, |(at, _)| *at);
+        let (read, room) = self.answer(asked).map_err(|error| (first, error))?;
+        let mut rest = &room[..];
+        for (_, buf) in parts {
+            let (now, later) = rest.split_at(buf.len());
+            buf.copy_from_slice(now);
+            rest = later;
+        }
+        self.room = room;
+        read
+    }
+
     fn write(&mut self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         let bytes = bytes.to_vec();
         self.within_limit(move |device| device.write(offset_bytes, &bytes))
+    }
+
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        let own: Vec<(u64, Vec<u8>)> = parts.iter().map(|&(at, bytes)| (at, bytes.to_vec())).collect();
+        let asked = self.ask(move |device| {
+            let parts: Vec<(u64, &[u8])> = own.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+            device.write_at_once(&parts)
+        });
+        let first = parts.first().map_or(0, |&(at, _)| at);
+        self.answer(asked).map_err(|error| (first, error))?
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {

@@ -1,7 +1,7 @@
 //! A cache on one or several pairs as starts see it: one device, of which each part is on the pair that [`Stripes`] says. It must not
 //! know members, or what is read and written.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use lode_format::{CacheId, DeviceLayout, PairLabel};
@@ -11,7 +11,7 @@ use super::device::PairDevice;
 use super::labels::{Pair, erase_label, write_label};
 use super::member::MEMBERS;
 use super::stripes::Stripes;
-use crate::device::SyncDevice;
+use crate::device::{PagesRead, SyncDevice};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::heads::refuse_other_directory;
 use crate::store::Store;
@@ -168,6 +168,42 @@ impl<D: SyncDevice> PairArray<D> {
     }
 }
 
+/// What a pair has of several places.
+struct OfPair<B> {
+    /// Where each part is on the pair.
+    parts: Vec<(u64, B)>,
+    /// Where each begins on the pair, and on the array.
+    starts: Vec<(u64, u64)>,
+}
+
+impl<B> OfPair<B> {
+    /// Where on the array this is, which is in one of the parts.
+    fn in_array(&self, at: u64) -> u64 {
+        let start = self.starts.iter().filter(|&&(on_pair, _)| on_pair <= at).max();
+        start.map_or(at, |(on_pair, in_array)| in_array + (at - on_pair))
+    }
+}
+
+/// Divides parts of the array among the pairs that they are on. `split` cuts what belongs to a part in two.
+fn on_pairs<B: Deref<Target = [u8]>>(
+    stripes: &Stripes,
+    parts: impl Iterator<Item = (u64, B)>,
+    split: impl Fn(B, usize) -> (B, B),
+) -> Vec<OfPair<B>> {
+    let nothing = || OfPair { parts: Vec::new(), starts: Vec::new() };
+    let mut of_pairs: Vec<OfPair<B>> = (0..stripes.pairs()).map(|_| nothing()).collect();
+    for (mut in_array, mut rest) in parts {
+        for part in stripes.parts(in_array..in_array + rest.len() as u64) {
+            let (now, later) = split(rest, part.length_bytes as usize);
+            let of_pair = &mut of_pairs[part.pair];
+            of_pair.parts.push((part.offset_bytes, now));
+            of_pair.starts.push((part.offset_bytes, in_array));
+            (in_array, rest) = (in_array + part.length_bytes, later);
+        }
+    }
+    of_pairs
+}
+
 /// The devices of a pair that are there, by member.
 fn each_of<D>((first, second): &mut (D, Option<D>)) -> impl Iterator<Item = &mut D> {
     std::iter::once(first).chain(second)
@@ -228,6 +264,19 @@ impl<D: SyncDevice> SyncDevice for PairArray<D> {
         self.read_parts(offset_bytes, buf, PairDevice::read_pages)
     }
 
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
+        let parts = parts.iter_mut().map(|(at, buf)| (*at, &mut **buf));
+        let mut differing = Vec::new();
+        for (pair, mut of_pair) in
+            self.pairs.iter_mut().zip(on_pairs(&self.stripes, parts, <[u8]>::split_at_mut))
+        {
+            let read = pair.read_pages_at_once(&mut of_pair.parts);
+            let on_pair = read.map_err(|(at, error)| (of_pair.in_array(at), error))?;
+            differing.extend(on_pair.into_iter().map(|at| of_pair.in_array(at)));
+        }
+        Ok(differing)
+    }
+
     fn home(&self, offset_bytes: u64) -> u16 {
         self.stripes.home(offset_bytes)
     }
@@ -275,8 +324,19 @@ impl<D: SyncDevice> SyncDevice for PairArray<D> {
         Ok(())
     }
 
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        let of_pairs = on_pairs(&self.stripes, parts.iter().copied(), <[u8]>::split_at);
+        let mut pairs = self.pairs.iter_mut().zip(of_pairs);
+        pairs.try_for_each(|(pair, of_pair)| {
+            pair.write_at_once(&of_pair.parts).map_err(|(at, error)| (of_pair.in_array(at), error))
+        })
+    }
+
     fn flush(&mut self) -> Result<(), MediaError> {
         // Every pair is flushed, whichever fails: what a member lacks is found as early as it can be.
         self.pairs.iter_mut().map(SyncDevice::flush).fold(Ok(()), Result::and)
     }
 }
+
+#[cfg(test)]
+mod tests;

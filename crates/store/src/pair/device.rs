@@ -7,7 +7,7 @@ use lode_types::{BlockSize, MediaError, planted};
 use super::array::PairArray;
 use super::labels::{Pair, write_label};
 use super::member::{MEMBERS, home_member, other};
-use crate::device::SyncDevice;
+use crate::device::{PagesRead, SyncDevice, Workers, uncompared};
 use crate::error::StoreError;
 use crate::heads::make_same;
 
@@ -24,6 +24,8 @@ pub struct PairDevice<D> {
     /// A member was dropped after labels had said that the run begins. What was found on it is believed no more, so that nothing more is read or
     /// written.
     has_dropped: bool,
+    /// Room for what the other member has of pages that are read.
+    copies: Vec<u8>,
 }
 
 impl<D: SyncDevice> PairDevice<D> {
@@ -37,7 +39,7 @@ impl<D: SyncDevice> PairDevice<D> {
         if pair.resilvered_member().is_some_and(|member| devices[member].is_none()) {
             pair.resilvered_bytes = 0;
         }
-        let device = PairDevice { pair, devices, epoch: 0, has_dropped: false };
+        let device = PairDevice { pair, devices, epoch: 0, has_dropped: false, copies: Vec::new() };
         assert!(device.pair.in_sync != [false; MEMBERS], "somebody has everything");
         device
     }
@@ -209,6 +211,40 @@ impl<D: SyncDevice> PairDevice<D> {
         Err(failure)
     }
 
+    /// Reads these pages from each member that has everything, at the same time; of each the copy that is whole, the first one's where both are.
+    /// Where two members were read, the offsets of those that differ. `None`: one of them fails, or does not answer.
+    fn read_from_each(&mut self, parts: &mut [(u64, &mut [u8])]) -> Option<Vec<u64>> {
+        let is_usable = self.pair.in_sync.map(|is_in_sync| is_in_sync && !self.has_dropped);
+        let mut devices = self.devices.iter_mut().zip(is_usable);
+        let mut in_sync =
+            devices.by_ref().filter_map(|(device, is_usable)| device.as_mut().filter(|_| is_usable));
+        let first = in_sync.next()?;
+        let Some(second) = in_sync.next() else {
+            first.read_pages_at_once(&mut on_member(parts)).ok()?;
+            return Some(uncompared(parts));
+        };
+        self.copies.resize(parts.iter().map(|(_, buf)| buf.len()).sum(), 0);
+        let mut rest = &mut self.copies[..];
+        let mut copy_of = |&(at, ref buf): &(u64, &mut [u8])| {
+            let (copy, behind) = std::mem::take(&mut rest).split_at_mut(buf.len());
+            rest = behind;
+            (at, copy)
+        };
+        let mut copies: Vec<(u64, &mut [u8])> = parts.iter().map(&mut copy_of).collect();
+        let mut of_second = Ok(Vec::new());
+        let mut read_second =
+            |_: &dyn Workers| of_second = second.read_pages_at_once(&mut on_member(&mut copies));
+        first.read_pages_beside(&mut on_member(parts), &mut read_second).ok()?;
+        of_second.ok()?;
+        Some(
+            parts
+                .iter_mut()
+                .zip(copies)
+                .flat_map(|((at, buf), (_, copy))| take_whole(*at, buf, copy))
+                .collect(),
+        )
+    }
+
     /// A member does not answer, and the other one has.
     fn drop_silent(&mut self, member: usize) -> MediaError {
         if self.is_dropped_when_silent() {
@@ -216,6 +252,27 @@ impl<D: SyncDevice> PairDevice<D> {
         }
         MediaError::Gone
     }
+}
+
+/// Where on a member these parts of the pair are.
+fn on_member<'a>(parts: &'a mut [(u64, &mut [u8])]) -> Vec<(u64, &'a mut [u8])> {
+    parts.iter_mut().map(|(at, buf)| (PairLabel::DATA_START_BYTES + *at, &mut **buf)).collect()
+}
+
+/// Takes those pages from the copy that are whole there alone. The offsets of all that differ.
+fn take_whole(offset_bytes: u64, buf: &mut [u8], copy: &[u8]) -> Vec<u64> {
+    let mut differing = Vec::new();
+    if buf != copy {
+        let pages = buf.chunks_mut(PAGE_BYTES).zip(copy.chunks(PAGE_BYTES));
+        for (at, (page, copy)) in (offset_bytes..).step_by(PAGE_BYTES).zip(pages).filter(|(_, (a, b))| a != b)
+        {
+            if !is_sealed(page) && is_sealed(copy) {
+                page.copy_from_slice(copy);
+            }
+            differing.push(at);
+        }
+    }
+    differing
 }
 
 impl<D: SyncDevice> SyncDevice for PairDevice<D> {
@@ -262,11 +319,7 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
         let mut copy = vec![0; buf.len()];
         match self.read_from(&[other(first)], offset_bytes, &mut copy) {
             Ok(_) => {
-                for (page, copy) in buf.chunks_mut(PAGE_BYTES).zip(copy.chunks(PAGE_BYTES)) {
-                    if !is_sealed(page) && is_sealed(copy) {
-                        page.copy_from_slice(copy);
-                    }
-                }
+                take_whole(offset_bytes, buf, &copy);
                 Ok(())
             }
             Err(MediaError::Gone) if self.is_dropped_when_silent() => Err(self.drop_silent(other(first))),
@@ -274,6 +327,14 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
             // that is not whole is mostly one that was never written.
             Err(_) => Ok(()),
         }
+    }
+
+    fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
+        if let Some(differing) = self.read_from_each(parts) {
+            return Ok(differing);
+        }
+        parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))?;
+        Ok(uncompared(parts))
     }
 
     fn home(&self, offset_bytes: u64) -> u16 {
@@ -305,7 +366,18 @@ impl<D: SyncDevice> SyncDevice for PairDevice<D> {
         self.with_all(|device| device.write(PairLabel::DATA_START_BYTES + offset_bytes, bytes))
     }
 
+    fn write_at_once(&mut self, parts: &[(u64, &[u8])]) -> Result<(), (u64, MediaError)> {
+        let on_member: Vec<(u64, &[u8])> =
+            parts.iter().map(|&(at, bytes)| (PairLabel::DATA_START_BYTES + at, bytes)).collect();
+        let result = self.with_all(|device| device.write_at_once(&on_member).map_err(|(_, error)| error));
+        // Which of them failed on a member the other one cannot say.
+        result.map_err(|error| (parts.first().map_or(0, |&(at, _)| at), error))
+    }
+
     fn flush(&mut self) -> Result<(), MediaError> {
         self.with_all(SyncDevice::flush)
     }
 }
+
+#[cfg(test)]
+mod tests;
