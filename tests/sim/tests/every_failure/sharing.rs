@@ -25,18 +25,27 @@ const FRESH_BLOCKS: u64 = 12;
 /// What the directory knows it by once it has been renamed.
 const NEW_NAME: &str = "new";
 
+/// The cache is on one SSD, on a pair, or on two pairs.
+#[derive(Clone, Copy)]
+enum On {
+    OneSsd,
+    Pair,
+    TwoPairs,
+}
+
 /// With blocks so large that few fill an extent.
-fn machine(name: &str, blocks: u32, is_pair: bool) -> Machine {
-    let mut machine = spread(lru(), 0);
-    machine.config.ssd_is_pair = is_pair;
+fn machine(name: &str, blocks: u32, cache: On) -> Machine {
+    let (other_pairs, ssd_bytes) = if matches!(cache, On::TwoPairs) { (1, 3 << 20) } else { (0, 5 << 20) };
+    let mut machine = spread(lru(), other_pairs);
+    machine.config.ssd_is_pair = !matches!(cache, On::OneSsd);
     (machine.config.share, machine.config.largest_share) =
         (Quota::new(0, blocks), Some(Quota::new(200, 2000)));
-    Machine { ssd_bytes: 5 << 20, name: name.to_owned(), ..machine }
+    Machine { ssd_bytes, name: name.to_owned(), ..machine }
 }
 
 /// Both machines, of which the first one has a share of so many blocks.
-fn machines(blocks: u32, is_pair: bool) -> [Machine; 2] {
-    [("vm", blocks), ("other", SMALL + LARGE - blocks)].map(|(name, blocks)| machine(name, blocks, is_pair))
+fn machines(blocks: u32, cache: On) -> [Machine; 2] {
+    [("vm", blocks), ("other", SMALL + LARGE - blocks)].map(|(name, blocks)| machine(name, blocks, cache))
 }
 
 /// Both volumes, with nothing written.
@@ -68,43 +77,55 @@ fn dirty(machines: [Machine; 2], fillers: u64) -> Site {
 }
 
 pub(super) fn large() -> Site {
-    dirty(machines(LARGE, false), 60)
+    dirty(machines(LARGE, On::OneSsd), 60)
 }
 
 pub(super) fn large_on_pair() -> Site {
-    dirty(machines(LARGE, true), 60)
+    dirty(machines(LARGE, On::Pair), 60)
+}
+
+pub(super) fn large_on_two_pairs() -> Site {
+    dirty(machines(LARGE, On::TwoPairs), 60)
 }
 
 pub(super) fn small() -> Site {
-    dirty(machines(SMALL, false), 0)
+    dirty(machines(SMALL, On::OneSsd), 0)
 }
 
 pub(super) fn small_on_pair() -> Site {
-    dirty(machines(SMALL, true), 0)
+    dirty(machines(SMALL, On::Pair), 0)
+}
+
+pub(super) fn small_on_two_pairs() -> Site {
+    dirty(machines(SMALL, On::TwoPairs), 0)
 }
 
 /// Each block is written back by itself.
-fn in_small_blocks(is_pair: bool) -> Site {
+fn in_small_blocks(cache: On) -> Site {
     let with_small_blocks = |mut machine: Machine| {
         machine.config.block = BlockSize::KIB_4;
         machine.config.share = Quota::new(0, 60);
         machine
     };
-    dirty(machines(SMALL, is_pair).map(with_small_blocks), 0)
+    dirty(machines(SMALL, cache).map(with_small_blocks), 0)
 }
 
 pub(super) fn small_blocks() -> Site {
-    in_small_blocks(false)
+    in_small_blocks(On::OneSsd)
 }
 
 pub(super) fn small_blocks_on_pair() -> Site {
-    in_small_blocks(true)
+    in_small_blocks(On::Pair)
+}
+
+pub(super) fn small_blocks_on_two_pairs() -> Site {
+    in_small_blocks(On::TwoPairs)
 }
 
 /// The first volume has three extents, of which only one has tables. What both have is on their disks.
-fn with_unwritten(is_pair: bool) -> Site {
+fn with_unwritten(cache: On) -> Site {
     let with_one = |machine: Machine| Machine { ready_places: 1, ..machine };
-    let mut site = begun(machines(LARGE, is_pair).map(with_one));
+    let mut site = begun(machines(LARGE, cache).map(with_one));
     for volume in 0..2 {
         on(&mut site, volume, |world| {
             (0..BLOCKS).for_each(|block| world.backing.put(at(block), &content(volume, block)));
@@ -115,26 +136,34 @@ fn with_unwritten(is_pair: bool) -> Site {
 }
 
 pub(super) fn unwritten() -> Site {
-    with_unwritten(false)
+    with_unwritten(On::OneSsd)
 }
 
 pub(super) fn unwritten_on_pair() -> Site {
-    with_unwritten(true)
+    with_unwritten(On::Pair)
+}
+
+pub(super) fn unwritten_on_two_pairs() -> Site {
+    with_unwritten(On::TwoPairs)
 }
 
 /// The first volume was taken off the cache.
-fn after_removal(is_pair: bool) -> Site {
-    let mut site = in_small_blocks(is_pair);
+fn after_removal(cache: On) -> Site {
+    let mut site = in_small_blocks(cache);
     assert!(removes(&mut site));
     site
 }
 
 pub(super) fn left() -> Site {
-    after_removal(false)
+    after_removal(On::OneSsd)
 }
 
 pub(super) fn left_on_pair() -> Site {
-    after_removal(true)
+    after_removal(On::Pair)
+}
+
+pub(super) fn left_on_two_pairs() -> Site {
+    after_removal(On::TwoPairs)
 }
 
 /// What is in a block of a volume.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lode_sim::World;
+use lode_sim::{HangEnd, World};
 
 use super::{ACCESSES, Device, MOST_SECONDS, Operation, check_guest, disk, end_failures};
 
@@ -44,6 +44,7 @@ fn run_once<A: FnOnce(&mut World), H: FnOnce(&mut World) -> bool>(
     }
     end_failures(&mut site.world);
     site.go_down(power_cut);
+    site.world.devices_come_back();
     (operation.check)(&mut site, done);
     check_guest(&mut site, what);
     happened
@@ -92,6 +93,16 @@ impl Trials {
                     run_once(operation, trouble, power_cut)
                 });
                 counts.push(format!("{count} {access:?} of {device:?}"));
+            }
+            if operation.is_offline {
+                let count = self.each(|n, power_cut| {
+                    let what = format!("{}: {device:?} does not answer command {}", operation.name, n + 1);
+                    let arm = |world: &mut World| disk(world, device).hang_at_command(n, HangEnd::Late, n);
+                    let trouble =
+                        Trouble { what: &what, of: Some(device), arm, has_happened: World::end_start_hang };
+                    run_once(operation, trouble, power_cut)
+                });
+                counts.push(format!("{count} commands of {device:?}"));
             }
             if operation.failing != ACCESSES {
                 continue;
