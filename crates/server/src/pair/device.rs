@@ -400,6 +400,34 @@ mod tests {
     }
 
     #[test]
+    fn several_places_are_asked_for_at_once_and_given_up_together() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let options = OpenOptions { create_size: Some(4 << 20), ..OpenOptions::default() };
+        let file = MediaFile::open(&folder.path().join("ssd"), &options).unwrap();
+        let mut device = MemberDevice::new(file, Duration::from_millis(200));
+        device.write_at_once(&[(1 << 20, &[7; 8192]), (4096, &[9; 4096])]).unwrap();
+        let (mut one, mut other) = ([1; 8192], [1; 4096]);
+        let mut was_meanwhile = false;
+        let mut parts: [(u64, &mut [u8]); 2] = [(1 << 20, &mut one), (4096, &mut other)];
+        let read = device.read_pages_beside(&mut parts, &mut |_| was_meanwhile = true);
+        assert!(read == Ok(Vec::new()) && was_meanwhile && one == [7; 8192] && other == [9; 4096]);
+        // The room that it reads to is that of before.
+        assert_eq!(device.read_pages_at_once(&mut [(0, &mut other)]), Ok(Vec::new()));
+        assert_eq!(other, [0; 4096]);
+        let beyond = device.read_pages_at_once(&mut [(0, &mut other), (4 << 20, &mut one)]);
+        assert_eq!(beyond, Err((4 << 20, MediaError::Io)), "it does not exist");
+        let (release, wait) = channel::<()>();
+        _ = device.within_limit(move |_| {
+            let _ = wait.recv();
+            Ok(())
+        });
+        let mut parts: [(u64, &mut [u8]); 1] = [(8192, &mut other)];
+        assert_eq!(device.read_pages_at_once(&mut parts), Err((8192, MediaError::Gone)));
+        assert_eq!(device.write_at_once(&[(4096, &[0; 4096])]), Err((4096, MediaError::Gone)));
+        drop(release);
+    }
+
+    #[test]
     fn a_member_that_no_other_one_stands_in_for_is_waited_for() {
         let folder = tempfile::TempDir::new().unwrap();
         let options = OpenOptions { create_size: Some(1 << 20), ..OpenOptions::default() };

@@ -179,6 +179,9 @@ struct OfPair<B> {
 impl<B> OfPair<B> {
     /// Where on the array this is, which is in one of the parts.
     fn in_array(&self, at: u64) -> u64 {
+        if planted("differing-page-told-where-it-is-on-its-pair") {
+            return at;
+        }
         let start = self.starts.iter().filter(|&&(on_pair, _)| on_pair <= at).max();
         start.map_or(at, |(on_pair, in_array)| in_array + (at - on_pair))
     }
