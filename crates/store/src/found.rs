@@ -12,7 +12,7 @@ use lode_types::{Counter, planted};
 
 use crate::contents::{Content, Contents, HeldBlock};
 use crate::cut::{PartOfExtent, cut};
-use crate::found_page::{FoundPage, Says};
+use crate::found_page::{FoundPage, RightCopies, Says};
 use crate::found_run::{FoundRun, RunCounts};
 use crate::latest_versions::LatestVersions;
 use crate::order::FoundOrder;
@@ -240,10 +240,11 @@ impl FoundPlaces {
         if let Err(at) = noted.binary_search_by_key(&number, |&(number, _)| number) {
             noted.insert(at, (number, before));
         }
-        self.pages[page].is_settled = false;
-        if !planted("changed-page-taken-for-right") {
-            self.pages[page].is_newer_right = false;
-        }
+        let right = match planted("changed-page-taken-for-right") {
+            true => self.pages[page].right.min(RightCopies::Newer),
+            false => RightCopies::Neither,
+        };
+        self.pages[page].right = right;
         self.discount(before.state);
         match entry.state {
             EntryState::Free => self.contents.set(place, Content::default()),
@@ -273,7 +274,7 @@ impl FoundPlaces {
 
     /// Pages whose copies do not both say what was found, numbered over all extents.
     pub(crate) fn unsettled(&self) -> Vec<usize> {
-        (0..self.pages.len()).filter(|&page| !self.pages[page].is_settled).collect()
+        (0..self.pages.len()).filter(|&page| self.pages[page].right < RightCopies::Both).collect()
     }
 
     /// Those of these pages with places that hold what is newer than this version.
@@ -283,13 +284,13 @@ impl FoundPlaces {
 
     /// Those of these pages whose newer copy does not say what was found, or not that all of it is durable.
     pub(crate) fn with_newer_wrong(&self, pages: &[usize]) -> Vec<usize> {
-        pages.iter().copied().filter(|&page| !self.pages[page].is_newer_right).collect()
+        pages.iter().copied().filter(|&page| self.pages[page].right < RightCopies::Newer).collect()
     }
 
     /// Both copies of these pages, which are all that were not settled, say what was found, and that it is durable.
     pub(crate) fn settle(&mut self, pages: &[usize]) {
         for &page in pages {
-            (self.pages[page].is_settled, self.pages[page].is_newer_right) = (true, true);
+            self.pages[page].right = RightCopies::Both;
         }
         // What they say now is what was said before anything else is found.
         self.pages.iter_mut().for_each(|page| page.says = Says::Before);

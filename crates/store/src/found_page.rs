@@ -10,10 +10,8 @@ pub(crate) struct FoundPage {
     /// What it says, and its checksum where it is known to be where it belongs.
     pub(crate) says: Says,
     pub(crate) checksum: Option<u32>,
-    /// It says what is found, all of it durable, on each device that keeps it. What is found of a place since ends that.
-    pub(crate) is_newer_right: bool,
-    /// Both copies do.
-    pub(crate) is_settled: bool,
+    /// Which copies say what is found. What is found of a place since ends that.
+    pub(crate) right: RightCopies,
     /// A copy may have been written since the last start, and no flush be known to cover it; or not every device that keeps it is known to have the same.
     pub(crate) is_recent: bool,
 }
@@ -25,10 +23,17 @@ impl FoundPage {
         stamp: 0,
         says: Says::Before,
         checksum: None,
-        is_newer_right: true,
-        is_settled: true,
+        right: RightCopies::Both,
         is_recent: false,
     };
+}
+
+/// Those of a page's two copies that say what is found, all of it durable, on each device that keeps them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RightCopies {
+    Neither,
+    Newer,
+    Both,
 }
 
 /// What the newer copy of a page says of its places.

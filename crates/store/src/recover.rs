@@ -17,7 +17,7 @@ use lode_types::planted;
 use crate::device::{SyncDevice, Task, for_each_copy, read_with_tries};
 use crate::error::{StoreError, StoreErrorKind};
 use crate::found::FoundPlaces;
-use crate::found_page::{FoundPage, Says};
+use crate::found_page::{FoundPage, RightCopies, Says};
 use crate::found_run::FoundRun;
 use crate::latest_versions::NotedVersions;
 use crate::read_journal::{ReadJournal, read_journal};
@@ -202,13 +202,7 @@ fn read_tables(
 ) -> Result<(FoundPlaces, u64, u64), StoreError> {
     let layout = &source.layout.extent;
     let mut tables = FoundPlaces::new(layout.places, layout.table_pages, source.blocks);
-    let nothing = FoundPage {
-        sequence: 0,
-        is_newer_right: false,
-        is_settled: false,
-        is_recent: true,
-        ..FoundPage::EMPTY
-    };
+    let nothing = FoundPage { sequence: 0, right: RightCopies::Neither, is_recent: true, ..FoundPage::EMPTY };
     (0..source.extents.len()).for_each(|ordinal| tables.insert_extent(ordinal, nothing));
     let (mut latest, mut unreadable_pages) = (0, 0);
     // Where the run is not known, a start that was cut short may have written any page since.
@@ -245,7 +239,7 @@ fn read_tables(
         latest = take_page(found, source, (of_page, durable_tables), copies)?.max(latest);
         // Whichever device has it right, others have not.
         let page = found.page_mut(of_page.1);
-        (page.is_settled, page.is_newer_right) = (false, false);
+        page.right = RightCopies::Neither;
         page.is_recent |= differs;
         let counts = std::mem::take(&mut found.counts);
         tables.add_counts(counts);
@@ -373,14 +367,18 @@ fn take_page(
     }
     let TableView { sequence, stamp, .. } = newest;
     let is_in_place = newest.is_copy(side);
-    let (checksum, is_newer_right) = (is_in_place.then_some(newest.checksum), is_in_place && latest == stamp);
+    let checksum = is_in_place.then_some(newest.checksum);
+    let right = match () {
+        () if is_settled => RightCopies::Both,
+        () if is_in_place && latest == stamp => RightCopies::Newer,
+        () => RightCopies::Neither,
+    };
     // A copy that cannot be read may be the newer one.
     let is_old =
         matches!(copies, (Some(one), Some(other)) if one.stamp.max(other.stamp).max(latest) < durable_tables);
     let is_recent = !(is_old || planted("table-of-last-run-taken-for-older"));
     let says = Says::Before;
-    *run.page_mut(page) =
-        FoundPage { sequence, stamp, says, checksum, is_newer_right, is_settled, is_recent };
+    *run.page_mut(page) = FoundPage { sequence, stamp, says, checksum, right, is_recent };
     Ok(latest)
 }
 

@@ -41,7 +41,13 @@ impl Store {
             let with_believed = found.later_than(durable, &both_stale);
             flush(device)?;
             // Records of the journal go on counting: pages speak of no more than before as durable.
-            self.write_pages(device, tag, space, &with_believed, (Says::FoundAndBefore, None))?;
+            self.write_pages(
+                device,
+                tag,
+                space,
+                &with_believed,
+                ToSay { says: Says::FoundAndBefore, stamp: None },
+            )?;
         }
         // A volume that is new, or was closed, has none: what else was written, the caller flushes.
         let copies =
@@ -50,7 +56,7 @@ impl Store {
             // Moved blocks and verified tails must be durable before a table speaks of them, and one copy
             // before the other is changed.
             flush(device)?;
-            self.write_pages(device, tag, space, pages, (Says::Found, Some(version)))?;
+            self.write_pages(device, tag, space, pages, ToSay { says: Says::Found, stamp: Some(version) })?;
         }
         space.recovered.found.settle(&stale);
         Ok(())
@@ -73,7 +79,7 @@ impl Store {
         self.write_directory(device, next)
     }
 
-    /// Writes pages to their older copies: what they are to say, with this stamp or the one that they have. Newer copies whose bytes are known are
+    /// Writes pages to their older copies: what they are to say. Newer copies whose bytes are known are
     /// written along as they are, because they lie between, and so are the pages between, of which the older copy comes to say what the newer one does:
     /// page by page it would take many times as long. A sector that gets the bytes that it has is the same whether or not the write comes to its end.
     fn write_pages(
@@ -82,7 +88,7 @@ impl Store {
         tag: VolumeTag,
         RecoveredSpace { extents, recovered: Recovered { found, .. } }: &mut RecoveredSpace,
         pages: &[usize],
-        to_say: (Says, Option<u64>),
+        to_say: ToSay,
     ) -> Result<(), StoreError> {
         let layout = &self.view.layout;
         let per_extent = layout.extent.table_pages as usize;
@@ -118,8 +124,15 @@ impl Store {
     }
 }
 
-/// A page, by its number over all extents, and what its older copy is to say, with which stamp, if not what the newer one does.
-type ToWrite = (usize, Option<(Says, Option<u64>)>);
+/// What the older copy of a page is to say, and with which stamp, if not that of the newer one.
+#[derive(Clone, Copy)]
+struct ToSay {
+    says: Says,
+    stamp: Option<u64>,
+}
+
+/// A page, by its number over all extents, and what its older copy is to say, if not what the newer one does.
+type ToWrite = (usize, Option<ToSay>);
 
 /// What pages of a volume are made of.
 struct PageImages<'a> {
@@ -164,7 +177,7 @@ impl PageImages<'_> {
             (table.copy(), table.encode(self.cache))
         };
         let before = found.entries_of_page(index, of_page.says);
-        let (says, stamp) = to_say.unwrap_or((of_page.says, None));
+        let ToSay { says, stamp } = to_say.unwrap_or(ToSay { says: of_page.says, stamp: None });
         let now = if says == of_page.says { before.clone() } else { found.entries_of_page(index, says) };
         let (side, newer) = encode(of_page.sequence, of_page.stamp, before);
         // Whoever wrote it may have said the same in other words.

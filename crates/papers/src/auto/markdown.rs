@@ -39,7 +39,8 @@ const INTRODUCTION: &str = "\
 decide by what a trace tells, has no second SSD and does not know the future. All have equal space: 5 and 25 % of the blocks that are touched, \
 all of it SSD for schemes of one level, a fifth of it DRAM for those of two. All volumes of a trace are one VM. Requests are timed alone on the default \
 devices ([hardware](hardware.md)). Workloads marked *made* are synthetic, from the [profiles](profiles.md) that come with the program; the \
-others are recordings.";
+others are recordings. Blocks have 4 KiB; files of the ARC paper's authors (`.lis`) are taken to count units of 512 bytes, `arc-oltp` as well, which counts \
+pages of a size that is not told.";
 
 /// What their designers knew when they made the schemes.
 fn looked_at(report: &AutoReport) -> String {

@@ -95,9 +95,10 @@ proptest! {
             let is_same = of_page.clone().all(|place| tables[place as usize] == after[place as usize]);
             // What became of it in between is not known.
             let has_later = of_page.any(|place| later.iter().any(|one| one.0 == place));
-            let is_settled = found.pages[found.page_of(place)].is_settled;
+            let right = found.pages[found.page_of(place)].right;
+            let is_settled = right == RightCopies::Both;
             prop_assert!(is_same == is_settled || has_later && is_same);
-            prop_assert_eq!(found.pages[found.page_of(place)].is_newer_right, is_settled);
+            prop_assert!(is_settled || right == RightCopies::Neither);
         }
         let unsettled = found.unsettled();
         found.settle(&unsettled);
