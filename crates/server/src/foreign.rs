@@ -26,7 +26,7 @@ pub(crate) fn other_version(path: &Path, device: &mut dyn SyncDevice) -> Option<
 /// Why the device at the path of a configuration's cache SSD, of which no superblock can be read, is none.
 pub(crate) fn no_cache(config: &Config, file: &MediaFile, error: StoreError) -> ServerError {
     let path = file.path().display();
-    let device = &mut FileDevice(file);
+    let device = &mut FileDevice::new(file);
     if error.kind() != StoreErrorKind::NotACache {
         return ServerError::store(&path, error);
     }

@@ -186,12 +186,14 @@ fn create_and_format<'p>(
         let paths: Vec<_> = paths_of(pairs).map(|path| path.display().to_string()).collect();
         ServerError::store(format!("Cannot format {}", paths.join(" and ")), error)
     };
-    let devices: Vec<_> =
-        files.iter().map(|(first, second)| (FileDevice(first), second.as_ref().map(FileDevice))).collect();
+    let devices: Vec<_> = files
+        .iter()
+        .map(|(first, second)| (FileDevice::new(first), second.as_ref().map(FileDevice::new)))
+        .collect();
     let made =
         PairArray::format(devices, random_id()?, options.block, options.extent_bytes).map_err(fault)?;
     let made = made.into_iter().zip(&files).map(|(pair, (first, second))| {
-        PairDevice::new(pair, [Some(FileDevice(first)), second.as_ref().map(FileDevice)])
+        PairDevice::new(pair, [Some(FileDevice::new(first)), second.as_ref().map(FileDevice::new)])
     });
     let mut array = PairArray::new(made.collect()).map_err(fault)?;
     let superblock = Store::probe(&mut array).map_err(fault)?;
@@ -304,7 +306,7 @@ fn look(path: &Path, create_bytes: Option<u64>, force: bool) -> Result<(u64, boo
     }
     let file = MediaFile::open(path, &OpenOptions { write: false, ..OpenOptions::default() })?;
     if !force {
-        refuse_if_used(path, &file, &mut FileDevice(&file))?;
+        refuse_if_used(path, &file, &mut FileDevice::new(&file))?;
     }
     Ok((file.size_bytes(), false))
 }
@@ -320,7 +322,7 @@ pub fn format_read_ssd(
 ) -> Result<ReadSsdLabel, ServerError> {
     let created = create_bytes.map(|size_bytes| create(path, size_bytes)).transpose()?.unwrap_or(false);
     let outcome = open(path, create_bytes, force).and_then(|file| {
-        engine_store::format_read_ssd(&mut FileDevice(&file), random_id()?)
+        engine_store::format_read_ssd(&mut FileDevice::new(&file), random_id()?)
             .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
     });
     if created && outcome.is_err() {
@@ -335,7 +337,7 @@ fn open(path: &Path, create_bytes: Option<u64>, force: bool) -> Result<MediaFile
     let open = OpenOptions { create_size: create_bytes, ..OpenOptions::default() };
     let file = MediaFile::open(path, &open)?;
     if !force {
-        refuse_if_used(path, &file, &mut FileDevice(&file))?;
+        refuse_if_used(path, &file, &mut FileDevice::new(&file))?;
     }
     Ok(file)
 }
@@ -344,7 +346,7 @@ fn format_existing(path: &Path, options: &FormatOptions) -> Result<Superblock, S
     let file = open(path, options.create_bytes, options.force)?;
     check_sizes(path, file.size_bytes(), all_bytes, options)?;
     let cache = random_id()?;
-    Store::format(&mut FileDevice(&file), cache, options.block, options.extent_bytes)
+    Store::format(&mut FileDevice::new(&file), cache, options.block, options.extent_bytes)
         .map_err(|error| ServerError::store(format!("Cannot format {}", path.display()), error))
 }
 

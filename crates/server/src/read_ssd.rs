@@ -35,13 +35,13 @@ impl ReadSsd {
         let file = open_patiently(path, &OpenOptions::default()).map_err(|fault| {
             ServerError::because(ServerErrorKind::Media, "Cannot open the read SSD (`read_ssd.path`)", fault)
         })?;
-        let label = probe_read_ssd(&mut FileDevice(&file)).map_err(|error| {
-            let advice = match (error.kind(), Store::probe(&mut FileDevice(&file))) {
+        let label = probe_read_ssd(&mut FileDevice::new(&file)).map_err(|error| {
+            let advice = match (error.kind(), Store::probe(&mut FileDevice::new(&file))) {
                 (StoreErrorKind::NotACache, Ok(_)) => {
                     "it holds a cache; are `ssd.path` and `read_ssd.path` exchanged?".to_owned()
                 }
                 (StoreErrorKind::NotACache, Err(_)) => {
-                    if let Some(other) = other_version(path, &mut FileDevice(&file)) {
+                    if let Some(other) = other_version(path, &mut FileDevice::new(&file)) {
                         return other;
                     }
                     format!("correct `read_ssd.path`, or if the device is new run `lode format --read-ssd {device}` first")

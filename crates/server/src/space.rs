@@ -254,7 +254,7 @@ mod tests {
         let options = OpenOptions { create_size: Some(64 << 20), ..OpenOptions::default() };
         let (change, store) = {
             let file = MediaFile::open(path, &options).unwrap();
-            let mut device = FileDevice(&file);
+            let mut device = FileDevice::new(&file);
             Store::format(&mut device, CacheId([7; 16]), BlockSize::KIB_4, None).unwrap();
             let mut store = Store::open(&mut device).unwrap();
             let spec = VolumeSpec {
@@ -291,7 +291,7 @@ mod tests {
 
     fn extents(path: &Path) -> u32 {
         let file = MediaFile::open(path, &OpenOptions::default()).unwrap();
-        StoreView::read(&mut FileDevice(&file)).unwrap().volumes().map(|volume| volume.extents).sum()
+        StoreView::read(&mut FileDevice::new(&file)).unwrap().volumes().map(|volume| volume.extents).sum()
     }
 
     #[test]

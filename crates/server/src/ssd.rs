@@ -55,7 +55,7 @@ impl SsdFiles {
     /// All of it as one device.
     pub(crate) fn device(&self) -> CacheDevice {
         match self {
-            SsdFiles::One(file) => CacheDevice::One(FileDevice(file.clone())),
+            SsdFiles::One(file) => CacheDevice::One(FileDevice::new(file.clone())),
             SsdFiles::Pairs(files) => CacheDevice::Pairs(files.device()),
         }
     }
@@ -354,7 +354,8 @@ fn open_ssd(config: &Config, ssd: &SsdConfig) -> Result<(SsdFiles, Superblock), 
     if let Some(pair) = find_awaiting(&file, ssd, known)? {
         return on_pairs(vec![pair], ssd);
     }
-    let superblock = Store::probe(&mut FileDevice(&file)).map_err(|error| no_cache(config, &file, error))?;
+    let superblock =
+        Store::probe(&mut FileDevice::new(&file)).map_err(|error| no_cache(config, &file, error))?;
     Ok((SsdFiles::One(file), superblock))
 }
 

@@ -6,7 +6,8 @@ use std::borrow::Borrow;
 use std::convert::Infallible;
 use std::num::NonZero;
 use std::panic::resume_unwind;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use lode_engine::Buf;
@@ -22,19 +23,34 @@ const THREADS: usize = 8;
 const MOST_PROCESSORS: usize = 4;
 
 /// A [`MediaFile`], or a reference to one, as [`SyncDevice`].
-pub(crate) struct FileDevice<F>(pub F);
+pub(crate) struct FileDevice<F> {
+    file: F,
+    /// Commands that have ended, for whoever watches from another thread.
+    ended: Arc<AtomicU64>,
+}
 
 impl<F: Borrow<MediaFile>> FileDevice<F> {
+    pub(crate) fn new(file: F) -> FileDevice<F> {
+        FileDevice { file, ended: Arc::new(AtomicU64::new(0)) }
+    }
+
+    /// Counts commands that have ended.
+    pub(crate) fn ended(&self) -> &Arc<AtomicU64> {
+        &self.ended
+    }
+
     fn read_pieces(&self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         for (offset_bytes, piece) in (offset_bytes..).step_by(PIECE_BYTES).zip(buf.chunks_mut(PIECE_BYTES)) {
-            piece.copy_from_slice(self.0.borrow().read_now(offset_bytes, piece.len())?.as_slice());
+            piece.copy_from_slice(self.file.borrow().read_now(offset_bytes, piece.len())?.as_slice());
+            self.ended.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
 
     fn write_pieces(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), MediaError> {
         for (offset_bytes, piece) in (offset_bytes..).step_by(PIECE_BYTES).zip(bytes.chunks(PIECE_BYTES)) {
-            self.0.borrow().run_now(&mut CommandKind::write(offset_bytes, Buf::copy_of(piece)))?;
+            self.file.borrow().run_now(&mut CommandKind::write(offset_bytes, Buf::copy_of(piece)))?;
+            self.ended.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -94,12 +110,26 @@ where
 }
 
 /// Does all of this, each on a thread of its own, while something else is done, and gives an error if there was one.
-pub(crate) fn beside<P, E: Send>(parts: Vec<P>, meanwhile: &mut dyn FnMut(&dyn Workers)) -> Result<(), E>
+fn beside<P, E: Send>(parts: Vec<P>, meanwhile: &mut dyn FnMut(&dyn Workers)) -> Result<(), E>
 where
     P: FnOnce() -> Result<(), E> + Send,
 {
     let helpers = parts.len();
     with_helpers(parts, helpers, || meanwhile(&Threads))
+}
+
+/// Does one thing on a thread of its own while something else is done. What came of the first.
+pub(crate) fn while_doing<T: Send>(
+    work: impl FnOnce() -> T + Send,
+    meanwhile: &mut dyn FnMut(&dyn Workers),
+) -> T {
+    let mut result = None;
+    let part = || {
+        result = Some(work());
+        Ok::<_, Infallible>(())
+    };
+    let Ok(()) = beside(vec![part], meanwhile);
+    result.expect("all parts were done")
 }
 
 impl<F: Borrow<MediaFile> + Sync> FileDevice<F> {
@@ -127,7 +157,7 @@ impl<F: Borrow<MediaFile> + Sync> FileDevice<F> {
 
 impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
     fn size_bytes(&self) -> u64 {
-        self.0.borrow().size_bytes()
+        self.file.borrow().size_bytes()
     }
 
     fn read(&mut self, offset_bytes: u64, buf: &mut [u8]) -> Result<(), MediaError> {
@@ -191,11 +221,11 @@ impl<F: Borrow<MediaFile> + Sync> SyncDevice for FileDevice<F> {
     fn write_zeroes(&mut self, offset_bytes: u64, length_bytes: usize) -> Result<(), MediaError> {
         let length_bytes = length_bytes as u64;
         let mut zeroes = CommandKind::WriteZeroes { offset_bytes, length_bytes, unmap: true };
-        self.0.borrow().run_now(&mut zeroes).map(drop)
+        self.file.borrow().run_now(&mut zeroes).map(drop)
     }
 
     fn flush(&mut self) -> Result<(), MediaError> {
-        self.0.borrow().run_now(&mut CommandKind::Flush).map(drop)
+        self.file.borrow().run_now(&mut CommandKind::Flush).map(drop)
     }
 }
 
@@ -225,7 +255,7 @@ mod tests {
         let size_bytes = 6 << 20;
         fs::write(&path, vec![0; size_bytes]).expect("a file");
         let file = MediaFile::open(&path, &OpenOptions::default()).expect("it opens");
-        let mut device = FileDevice(&file);
+        let mut device = FileDevice::new(&file);
         let mut plain = vec![0; size_bytes];
         let lengths = [4096, PIECE_BYTES, PIECE_BYTES + 4096, 5 * PIECE_BYTES - 8192, 4 << 20];
         for (number, length) in (1u8..).zip(lengths) {

@@ -55,8 +55,7 @@ pub trait SyncDevice {
     }
     /// As [`SyncDevice::read_pages`], of several places, which may be read at once.
     fn read_pages_at_once(&mut self, parts: &mut [(u64, &mut [u8])]) -> PagesRead {
-        parts.iter_mut().try_for_each(|(at, buf)| self.read_pages(*at, buf).map_err(|error| (*at, error)))?;
-        Ok(if self.has_copies() { uncompared(parts) } else { Vec::new() })
+        read_one_by_one(self, parts)
     }
     /// As [`SyncDevice::read_pages_at_once`], while something else is done, if it can be, which is given workers.
     fn read_pages_beside(
@@ -212,14 +211,39 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
     }
 }
 
-/// The offsets of all of these pages, of which a single device was asked, or each device failed to tell what it has: another one that is resilvered
-/// at the moment may have pages that no flush covered, and that nobody reads before it counts.
+/// Reads pages of one place after the other; where there are several copies of them, nothing is known of those that were not asked for.
+pub(crate) fn read_one_by_one<D: SyncDevice + ?Sized>(
+    device: &mut D,
+    parts: &mut [(u64, &mut [u8])],
+) -> PagesRead {
+    parts.iter_mut().try_for_each(|(at, buf)| device.read_pages(*at, buf).map_err(|error| (*at, error)))?;
+    Ok(if device.has_copies() { uncompared(parts) } else { Vec::new() })
+}
+
+/// The offsets of all of these pages, which were not compared with what another device has, because it failed to tell, or is not read: one that
+/// is resilvered at the moment may have pages that no flush covered.
 pub(crate) fn uncompared(parts: &[(u64, &mut [u8])]) -> Vec<u64> {
-    if planted("tables-of-the-resilvered-left") {
+    if planted("pages-that-were-not-compared-count-as-the-same") {
         return Vec::new();
     }
     let pages = |(at, buf): &(u64, &mut [u8])| (*at..*at + buf.len() as u64).step_by(PAGE_BYTES);
     parts.iter().flat_map(pages).collect()
+}
+
+/// Neighbouring pieces of these lengths, of the bytes from the first on.
+///
+/// # Panics
+/// When they are more than there are.
+pub fn pieces_of(
+    bytes: &mut [u8],
+    lengths: impl IntoIterator<Item = usize>,
+) -> impl Iterator<Item = &mut [u8]> {
+    let mut rest = bytes;
+    lengths.into_iter().map(move |length| {
+        let (piece, behind) = std::mem::take(&mut rest).split_at_mut(length);
+        rest = behind;
+        piece
+    })
 }
 
 pub(crate) fn read(device: &mut dyn SyncDevice, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {

@@ -65,7 +65,7 @@ pub use buffered::{BufferIgnored, TakenOver};
 pub use change::DirectoryChange;
 pub use check::{CacheCopies, CopiesCheck, CopyCounts, DamagedBlock, HeadsCheck, VolumeCheck};
 pub use contents::{Contents, HeldBlock};
-pub use device::{PagesRead, ReadAndWritten, SyncDevice, Task, Workers};
+pub use device::{PagesRead, ReadAndWritten, SyncDevice, Task, Workers, pieces_of};
 pub use directory::{DirectoryOutput, SpaceDirectory};
 pub use error::{StoreError, StoreErrorKind};
 pub use membership::MembershipChange;

@@ -231,7 +231,7 @@ fn read_tables(
         found.into_iter().for_each(|counts| tables.add_counts(counts));
         Ok(())
     })?;
-    for (run, differs) in damaged {
+    for run in damaged {
         let pair = newest_of_each(device, source, &run)?;
         let (of_page, mut runs) = ((run.ordinal, run.pages.start), tables.runs(&[(&run, may_hold(&pair))]));
         let found = runs.first_mut().expect("one was asked for");
@@ -239,8 +239,7 @@ fn read_tables(
         latest = take_page(found, source, (of_page, durable_tables), copies)?.max(latest);
         // Whichever device has it right, others have not.
         let page = found.page_mut(of_page.1);
-        page.right = RightCopies::Neither;
-        page.is_recent |= differs;
+        (page.right, page.is_recent) = (RightCopies::Neither, true);
         let counts = std::mem::take(&mut found.counts);
         tables.add_counts(counts);
     }
@@ -259,8 +258,8 @@ struct TakenRun<'a> {
     run: FoundRun<'a>,
     /// The latest version that it speaks of.
     taken: Result<u64, StoreError>,
-    /// Pages of which another device may have what belongs there, and whether it has something else.
-    damaged: Vec<(TableRun, bool)>,
+    /// Pages of which another device may have what belongs there.
+    damaged: Vec<TableRun>,
 }
 
 impl TakenRun<'_> {
@@ -271,16 +270,15 @@ impl TakenRun<'_> {
         let mut latest = 0;
         for (page, pair) in pages.clone().zip(self.read.bytes.chunks_exact(PAIR_BYTES)) {
             let copies = open_copies(source, (ordinal, page), pair);
-            let differs = self.differs(page - pages.start);
             if has_copies && !(is_right(copies.0, 0) && is_right(copies.1, 1)) {
-                self.damaged.push((TableRun { ordinal, pages: page..page + 1 }, differs));
+                self.damaged.push(TableRun { ordinal, pages: page..page + 1 });
                 continue;
             }
             match take_page(&mut self.run, source, ((ordinal, page), durable_tables), copies) {
                 Ok(of_page) => latest = of_page.max(latest),
                 Err(error) => return self.taken = Err(error),
             }
-            self.run.page_mut(page).is_recent |= differs;
+            self.run.page_mut(page).is_recent |= self.differs(page - pages.start);
         }
         self.taken = Ok(latest);
     }

@@ -5,7 +5,9 @@ use std::iter::Peekable;
 
 use lode_types::MediaError;
 
-use crate::device::{PagesRead, SyncDevice, Workers, at_once, read_each_page, uncompared, whole_pages};
+use crate::device::{
+    PagesRead, SyncDevice, Workers, at_once, pieces_of, read_each_page, uncompared, whole_pages,
+};
 use crate::error::StoreError;
 
 /// Bytes that are read at once.
@@ -130,10 +132,8 @@ impl<T> Batch<T> {
 
     fn stretches(&mut self) -> impl Iterator<Item = ReadStretch<'_, T>> {
         let Batch { stretches, bytes, unreadable, differing } = self;
-        let mut rest = &mut bytes[..];
-        stretches.iter().map(move |&Stretch { offset_bytes, bytes, ref what }| {
-            let (bytes, behind) = std::mem::take(&mut rest).split_at_mut(bytes);
-            rest = behind;
+        let bytes = pieces_of(bytes, stretches.iter().map(|stretch| stretch.bytes));
+        stretches.iter().zip(bytes).map(move |(&Stretch { offset_bytes, ref what, .. }, bytes)| {
             let inside = offset_bytes..offset_bytes + bytes.len() as u64;
             let [unreadable, differing] = [&*unreadable, &*differing]
                 .map(|pages| pages.iter().copied().filter(|at| inside.contains(at)).collect());

@@ -318,7 +318,7 @@ pub fn attack_changing_pairs(seed: u64, crash: Crash) -> Result<Vec<RunCounts>, 
         (plan.faults, plan.membership_changes) = (faults, membership_changes);
         (plan.member_losses, plan.member_changes) = (member_losses, member_changes);
         plan.flips = 0;
-        plan.start_reads_beside = reads_beside(seed);
+        (plan.start_reads_beside, plan.starts_at_once) = (reads_beside(seed), true);
         stand_still(plan);
         begin_on_one(plan, seed);
     }
@@ -403,7 +403,7 @@ fn pair_plan(seed: u64, crash: Crash) -> Plan {
     for machine in &mut plan.machines {
         machine.config.ssd_is_pair = true;
     }
-    plan.rounds = 6;
+    (plan.rounds, plan.starts_at_once) = (6, true);
     if plan.flips == 0 {
         plan.member_losses = if rng.chance(70) { 10 + rng.below(60) } else { 0 };
         if rng.chance(70) {

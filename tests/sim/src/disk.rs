@@ -150,8 +150,8 @@ impl SimDisk {
 
     /// Another device of zeroes that comes in the place of one: what is to fail is that place's, whichever device is there.
     pub(crate) fn new_in_place_of(other: &SimDisk) -> SimDisk {
-        let SimDisk { fail_nth, fail_after, ref start_hang, bytes, .. } = *other;
-        SimDisk { fail_nth, fail_after, start_hang: start_hang.clone(), ..SimDisk::new(bytes) }
+        let SimDisk { fail_nth, fail_after, start_hang, at_once, .. } = other.clone();
+        SimDisk { fail_nth, fail_after, start_hang, at_once, ..SimDisk::new(other.bytes) }
     }
 
     /// The chunk of a byte, and its offset in it.

@@ -319,6 +319,7 @@ pub fn run_on_one_ssd(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
                 };
                 let mut world = world.map_err(|error| fault(error.to_string()))?;
                 plan.prepare_world(&mut world);
+                plan.prepare_members(world.pair.as_deref_mut(), &mut world.other_pairs);
                 *volume = Some((world, Guest::new(plan, i as u32), rng));
             }
             let Some((world, guest, rng)) = volume else { continue };

@@ -3,6 +3,7 @@
 use lode_types::Rng;
 
 use crate::disk::SimDisk;
+use crate::pair::{OtherPair, SimPair};
 use crate::run::Plan;
 use crate::world::World;
 
@@ -12,8 +13,19 @@ const MOST_READS_OF_A_START: u64 = 60;
 impl Plan {
     /// Before the first start.
     pub(crate) fn prepare_starts(&self, ssd: &mut SimDisk) {
-        // Of its own numbers, so that seeds are otherwise what they were.
-        ssd.at_once = self.starts_at_once.then(|| Rng::new(self.seed.rotate_left(36) ^ 0xa70c));
+        ssd.at_once = self.order_at_once(0);
+    }
+
+    /// The same of the other members, where the cache is on pairs.
+    pub(crate) fn prepare_members(&self, pair: Option<&mut SimPair>, others: &mut [OtherPair]) {
+        let others = others.iter_mut().flat_map(|OtherPair { first, pair }| [first, &mut pair.second]);
+        let members = pair.map(|pair| &mut pair.second).into_iter().chain(others);
+        (1..).zip(members).for_each(|(number, member)| member.at_once = self.order_at_once(number));
+    }
+
+    /// In which order a device does what it is asked for at once. Of its own numbers, so that seeds are otherwise what they were.
+    fn order_at_once(&self, device: u64) -> Option<Rng> {
+        self.starts_at_once.then(|| Rng::new((self.seed.rotate_left(36) ^ 0xa70c) + (device << 32)))
     }
 
     /// Before a volume is served, with numbers of its own, so that seeds are otherwise what they were.

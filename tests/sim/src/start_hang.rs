@@ -1,4 +1,5 @@
-//! A device that stops answering inside a start, which asks for one thing after the other. It must not know what a start does.
+//! A device that stops answering inside a start. What a start asks for at once it is asked for one after the other here, in any order. It must not know what a
+//! start does.
 //!
 //! What the daemon does then: a start waits for a single SSD, a backing disk or a redo log however long it takes, until the kernel gives the
 //! command up or somebody ends the host or the process. A member of a pair it asks on a thread, gives it up after `ssd.timeout`, and asks it

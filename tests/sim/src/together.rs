@@ -58,6 +58,7 @@ pub fn run_together(plans: &[Plan]) -> Result<Vec<RunCounts>, String> {
     let mut cache = Cache::formatted(&first.machines[0]).map_err(|error| error.to_string())?;
     cache.first.lies = first.ssd_lies;
     first.prepare_starts(&mut cache.first);
+    first.prepare_members(cache.pair.as_deref_mut(), &mut cache.others);
     let mut rng = Rng::new(first.seed);
     let mut backing_bytes = 0;
     let volume = |(number, plan): (usize, &Plan)| {

@@ -32,7 +32,7 @@ pub fn check_devices(
         MediaFile::open(path, &OpenOptions { write: options.repair, ..OpenOptions::default() })
     };
     let files = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let labels: Vec<_> = files.iter().map(|file| probe_pair(&mut FileDevice(file)).ok()).collect();
+    let labels: Vec<_> = files.iter().map(|file| probe_pair(&mut FileDevice::new(file)).ok()).collect();
     let shown = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ");
     if let Some(labels) = labels.iter().copied().collect::<Option<Vec<_>>>() {
         let (mut device, ssds) = pairs_of(&files, &labels, &shown)?;
@@ -41,7 +41,7 @@ pub fn check_devices(
         return check_found(&mut device, (&view, shown, ssds), options, progress);
     }
     let (path, file) = (&paths[0], &files[0]);
-    let mut device = FileDevice(file);
+    let mut device = FileDevice::new(file);
     let view = StoreView::read(&mut device).map_err(|error| match error.kind() {
         StoreErrorKind::NotACache => no_cache(path, file, error),
         _ => ServerError::store(&shown, error),
@@ -52,7 +52,7 @@ pub fn check_devices(
 
 /// Why a device that holds no cache is not checked.
 fn no_cache(path: &Path, file: &MediaFile, error: lode_store::StoreError) -> ServerError {
-    let mut device = FileDevice(file);
+    let mut device = FileDevice::new(file);
     if probe_read_ssd(&mut device).is_ok() {
         let text = format!(
             "{} is a read SSD, which holds nothing that outlives a run: there is nothing to check",
@@ -111,7 +111,7 @@ fn pairs_of<'f>(
     let given: Vec<_> = given.into_iter().map(|(labels, _)| labels).collect();
     for (number, pair) in Pair::all_of(&given, &known).map_err(fault)?.into_iter().enumerate() {
         let places = places[number];
-        devices.push(PairDevice::new(pair, places.map(|at| at.map(|at| FileDevice(&files[at])))));
+        devices.push(PairDevice::new(pair, places.map(|at| at.map(|at| FileDevice::new(&files[at])))));
         let of_pair = places.map(|at| at.map(|at| labels[at]));
         let file = |member: usize| places[member].map(|at| &files[at]);
         ssds.extend((0..MEMBERS).filter_map(|member| ssd_of(&pair, of_pair, member, file(member))));
@@ -150,7 +150,7 @@ fn ssd_of(
     let state = if says_in_sync { MemberState::InSync } else { MemberState::OutOfSync };
     match file {
         Some(file) => {
-            let copies = says_in_sync.then(|| count_labels(&mut FileDevice(file)));
+            let copies = says_in_sync.then(|| count_labels(&mut FileDevice::new(file)));
             let why = (!says_in_sync).then(|| "it lacks what was written since it was dropped".to_owned());
             let ssd = CheckedSsd::there(Some(file.path().to_path_buf()), state, device, copies);
             Some(CheckedSsd { why, ..ssd })

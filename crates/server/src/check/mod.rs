@@ -189,7 +189,7 @@ fn checked_pair(number: usize, pair: &PairFiles) -> Vec<CheckedSsd> {
         let path = pair.paths[member].clone()?;
         let is_used = pair.is_used(member);
         let label = pair.files[member].as_ref().filter(|_| is_used);
-        let labels = label.map(|file| count_labels(&mut FileDevice(file)));
+        let labels = label.map(|file| count_labels(&mut FileDevice::new(file)));
         let state = match () {
             () if pair.is_awaiting() => MemberState::Single,
             () if is_used => MemberState::InSync,

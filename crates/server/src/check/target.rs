@@ -48,13 +48,13 @@ fn open_to_look(path: &Path) -> Option<MediaFile> {
 }
 
 fn label_of(path: &Path) -> Option<PairLabel> {
-    probe_pair(&mut FileDevice(open_to_look(path)?)).ok()
+    probe_pair(&mut FileDevice::new(open_to_look(path)?)).ok()
 }
 
 /// Whether a file begins as something of Lodestore does: a cache SSD, one of a pair, a read SSD, a redo log or a part of them, be it in use or
 /// not, of whatever version.
 fn is_ours(path: &Path) -> bool {
-    open_to_look(path).is_some_and(|file| signature_of(&mut FileDevice(file)).is_some())
+    open_to_look(path).is_some_and(|file| signature_of(&mut FileDevice::new(file)).is_some())
 }
 
 fn target_of(path: &Path) -> Result<CheckTarget, ServerError> {

@@ -1,20 +1,20 @@
 //! The cache SSD as starts see it, be it one or on pairs. A member of a pair that does not answer is not waited for longer than the
 //! configuration says: it is as good as gone. It must not know labels, or what is read and written.
 
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lode_engine::command::MediaError;
 use lode_format::PairLabel;
 use lode_media::MediaFile;
 use lode_store::pair::{MEMBERS, Pair, PairArray, PairDevice, Stripes};
-use lode_store::{PagesRead, ReadAndWritten, StoreError, SyncDevice, Workers};
+use lode_store::{PagesRead, ReadAndWritten, StoreError, SyncDevice, Workers, pieces_of};
 
-use crate::sync_device::{FileDevice, Threads, beside};
+use crate::sync_device::{FileDevice, Threads, while_doing};
 
 /// The SSDs of a pair, by member.
 #[derive(Clone)]
@@ -152,15 +152,7 @@ impl SyncDevice for CacheDevice {
     ) -> PagesRead {
         match self {
             CacheDevice::One(device) => device.read_pages_beside(parts, meanwhile),
-            CacheDevice::Pairs(device) => {
-                let mut read = Ok(Vec::new());
-                let work = || {
-                    read = device.read_pages_at_once(parts);
-                    Ok::<_, Infallible>(())
-                };
-                let Ok(()) = beside(vec![work], meanwhile);
-                read
-            }
+            CacheDevice::Pairs(device) => while_doing(|| device.read_pages_at_once(parts), meanwhile),
         }
     }
 
@@ -217,10 +209,12 @@ type Job = Box<dyn FnOnce(&mut FileDevice<MediaFile>) + Send>;
 /// Whether a member is waited for however long it takes.
 type IsNeeded = Box<dyn Fn() -> bool + Send>;
 
-/// A member, asked on a thread of its own, which is left behind when it does not come back in time.
+/// A member, asked on a thread of its own, which is left behind when none of the commands that it was asked for ends in time.
 pub(crate) struct MemberDevice {
     file: MediaFile,
     limit: Duration,
+    /// Commands of its thread that have ended.
+    ended: Arc<AtomicU64>,
     jobs: Option<Sender<Job>>,
     is_needed: IsNeeded,
     is_gone: bool,
@@ -230,14 +224,8 @@ pub(crate) struct MemberDevice {
 
 impl MemberDevice {
     pub(crate) fn new(file: MediaFile, limit: Duration) -> MemberDevice {
-        MemberDevice {
-            file,
-            limit,
-            jobs: None,
-            is_needed: Box::new(|| false),
-            is_gone: false,
-            room: Vec::new(),
-        }
+        let (ended, is_needed) = (Arc::default(), Box::new(|| false));
+        MemberDevice { file, limit, ended, jobs: None, is_needed, is_gone: false, room: Vec::new() }
     }
 
     /// The same of one that has no other one beside it: it is waited for however long it takes, as a single SSD is.
@@ -276,23 +264,37 @@ impl MemberDevice {
 
     /// What came of that, unless it does not come in time.
     fn answer<T>(&mut self, asked: Option<Receiver<T>>) -> Result<T, MediaError> {
-        let answer = asked.and_then(|receiver| {
-            let mut received = receiver.recv_timeout(self.limit);
-            while matches!(received, Err(RecvTimeoutError::Timeout)) && (self.is_needed)() {
-                received = receiver.recv_timeout(self.limit);
-            }
-            received.ok()
-        });
+        let answer = asked.and_then(|receiver| self.wait_for(&receiver));
         if answer.is_none() {
             (self.is_gone, self.jobs) = (true, None);
         }
         answer.ok_or(MediaError::Gone)
     }
 
+    /// Waits for as long as commands end: many are asked for at once. `None`: for longer than the limit none has.
+    fn wait_for<T>(&self, receiver: &Receiver<T>) -> Option<T> {
+        let ended = || self.ended.load(Ordering::Relaxed);
+        let (mut last, mut since) = (ended(), Instant::now());
+        loop {
+            match receiver.recv_timeout(self.limit / 4) {
+                Ok(answer) => return Some(answer),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if ended() != last => {
+                    (last, since) = (ended(), Instant::now())
+                }
+                Err(RecvTimeoutError::Timeout) if since.elapsed() >= self.limit && !(self.is_needed)() => {
+                    return None;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
     fn jobs(&mut self) -> Option<&Sender<Job>> {
         if self.jobs.is_none() {
             let (jobs, todo) = channel::<Job>();
-            let mut device = FileDevice(self.file.clone());
+            let mut device = FileDevice::new(self.file.clone());
+            self.ended = Arc::clone(device.ended());
             let work = move || todo.into_iter().for_each(|job| job(&mut device));
             thread::Builder::new().name("member".to_owned()).spawn(work).ok()?;
             self.jobs = Some(jobs);
@@ -326,24 +328,17 @@ impl SyncDevice for MemberDevice {
         let mut room = std::mem::take(&mut self.room);
         room.resize(places.iter().map(|&(_, bytes)| bytes).sum(), 0);
         let asked = self.ask(move |device| {
-            let mut rest = &mut room[..];
-            let mut own = Vec::with_capacity(places.len());
-            for (at, bytes) in places {
-                let (now, later) = rest.split_at_mut(bytes);
-                own.push((at, now));
-                rest = later;
-            }
+            let bufs = pieces_of(&mut room, places.iter().map(|&(_, bytes)| bytes));
+            let mut own: Vec<(u64, &mut [u8])> = places.iter().map(|&(at, _)| at).zip(bufs).collect();
             let read = device.read_pages_at_once(&mut own);
             (read, room)
         });
         meanwhile(&Threads);
         let first = parts.first().map_or(0, |(at, _)| *at);
-        let (read, room) = self.answer(asked).map_err(|error| (first, error))?;
-        let mut rest = &room[..];
-        for (_, buf) in parts {
-            let (now, later) = rest.split_at(buf.len());
-            buf.copy_from_slice(now);
-            rest = later;
+        let (read, mut room) = self.answer(asked).map_err(|error| (first, error))?;
+        let lengths: Vec<usize> = parts.iter().map(|(_, buf)| buf.len()).collect();
+        for ((_, buf), piece) in parts.iter_mut().zip(pieces_of(&mut room, lengths)) {
+            buf.copy_from_slice(piece);
         }
         self.room = room;
         read
@@ -371,8 +366,6 @@ impl SyncDevice for MemberDevice {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use lode_media::OpenOptions;
 
     use super::*;
@@ -424,6 +417,34 @@ mod tests {
         let mut parts: [(u64, &mut [u8]); 1] = [(8192, &mut other)];
         assert_eq!(device.read_pages_at_once(&mut parts), Err((8192, MediaError::Gone)));
         assert_eq!(device.write_at_once(&[(4096, &[0; 4096])]), Err((4096, MediaError::Gone)));
+        drop(release);
+    }
+
+    /// Guarantee 9: an SSD that is slow, and answers, is not given up.
+    #[test]
+    fn g9_as_long_as_commands_end_a_member_is_waited_for() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let options = OpenOptions { create_size: Some(1 << 20), ..OpenOptions::default() };
+        let file = MediaFile::open(&folder.path().join("ssd"), &options).unwrap();
+        let limit = Duration::from_millis(200);
+        let mut device = MemberDevice::new(file, limit);
+        let began = Instant::now();
+        let slow = device.within_limit(|device| {
+            let mut page = [0; 4096];
+            (0..12).try_for_each(|_| {
+                thread::sleep(Duration::from_millis(50));
+                device.read(0, &mut page)
+            })
+        });
+        assert!(slow == Ok(()) && began.elapsed() > 2 * limit, "{slow:?}");
+        let (release, wait) = channel::<()>();
+        let began = Instant::now();
+        let hangs = device.within_limit(move |device| {
+            device.read(0, &mut [0; 4096])?;
+            let _ = wait.recv();
+            Ok(())
+        });
+        assert!(hangs == Err(MediaError::Gone) && began.elapsed() < 4 * limit, "{:?}", began.elapsed());
         drop(release);
     }
 

@@ -523,7 +523,7 @@ pub(super) fn flush_member(
 
 /// Has a member say durably what its label is to say.
 fn record_on(file: &MediaFile, label: &PairLabel) -> Result<(), String> {
-    write_label(&mut FileDevice(file), label).map_err(|error| error.to_string())
+    write_label(&mut FileDevice::new(file), label).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

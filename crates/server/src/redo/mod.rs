@@ -156,7 +156,8 @@ pub(crate) fn find(disk: &Disk<'_>) -> Result<Option<(PathBuf, MediaFile, RedoLo
         return Ok(None);
     }
     let Some(file) = open(&path)? else { return Ok(None) };
-    let found = check_redo_log(&mut FileDevice(&file), disk.backing.size_bytes()).map_err(failed(&path))?;
+    let found =
+        check_redo_log(&mut FileDevice::new(&file), disk.backing.size_bytes()).map_err(failed(&path))?;
     let Some(found) = found else {
         return if vm.is_ordered() { Err(stranger(&path)) } else { Ok(None) };
     };
@@ -209,7 +210,7 @@ pub(crate) fn apply(disk: &Disk<'_>, a_device_failed: impl FnOnce()) -> Result<(
 }
 
 fn apply_to(file: &MediaFile, backing: &MediaFile) -> Result<Option<RedoLog>, StoreError> {
-    apply_redo_log(&mut FileDevice(file), &mut FileDevice(backing))
+    apply_redo_log(&mut FileDevice::new(file), &mut FileDevice::new(backing))
 }
 
 fn remove(path: &Path) -> Result<(), ServerError> {
@@ -226,7 +227,7 @@ fn remove(path: &Path) -> Result<(), ServerError> {
 pub(crate) fn leave(vm: &VmConfig, volume: (CacheId, VolumeTag)) -> Result<(), ServerError> {
     let Some(path) = path_of(vm)?.filter(|_| vm.is_ordered()) else { return Ok(()) };
     let Some(file) = open(&path)? else { return Ok(()) };
-    let log = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
+    let log = read_redo_log(&mut FileDevice::new(&file)).map_err(failed(&path))?;
     let Some(log) = log.filter(|log| (log.label.cache, log.label.volume) == volume) else { return Ok(()) };
     if !log.entries.is_empty() {
         let what = format!(
@@ -243,7 +244,7 @@ pub(crate) fn leave(vm: &VmConfig, volume: (CacheId, VolumeTag)) -> Result<(), S
 pub(crate) fn prepare(vm: &VmConfig, label: &RedoLabel) -> Result<OpenRedo, ServerError> {
     let path = check(vm)?.expect("it is asked where write-back is ordered");
     if let Some(file) = open(&path)? {
-        let log = read_redo_log(&mut FileDevice(&file)).map_err(failed(&path))?;
+        let log = read_redo_log(&mut FileDevice::new(&file)).map_err(failed(&path))?;
         let log = log.ok_or_else(|| stranger(&path))?;
         if log.label == *label {
             return Ok(OpenRedo { file, last_group: log.group, is_new: false });
@@ -278,7 +279,7 @@ fn make(path: &Path, label: &RedoLabel) -> Result<(), ServerError> {
     }
     new_file::create(&new, label.layout.bytes())?;
     let file = open(&new)?.ok_or_else(|| fault(ErrorKind::NotFound.into()))?;
-    create_redo_log(&mut FileDevice(&file), label).map_err(failed(&new))?;
+    create_redo_log(&mut FileDevice::new(&file), label).map_err(failed(&new))?;
     drop(file);
     std::fs::rename(&new, path).and_then(|()| new_file::sync_folder(new_file::folder_of(path))).map_err(fault)
 }

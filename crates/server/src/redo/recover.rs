@@ -69,7 +69,7 @@ pub fn recover_disk(
         let text = format!("There is no sidecar {}; correct --sidecar", path.display());
         return Err(ServerError::new(ServerErrorKind::Config, text));
     }
-    let log = check_redo_log(&mut FileDevice(&file), backing.size_bytes()).map_err(failed(&path))?;
+    let log = check_redo_log(&mut FileDevice::new(&file), backing.size_bytes()).map_err(failed(&path))?;
     if let Some(log) = &log {
         let facts = DiskFacts { sidecar: found.as_ref(), server: None };
         belongs::check(log, &facts).map_err(|why| {
@@ -113,8 +113,8 @@ mod tests {
         let page = RedoRanges { volume, group: 0, ranges: ranges.clone() }.encode(cache);
         let log_of = |change: &dyn Fn(&mut FileDevice<&MediaFile>)| {
             let file = open(&path).expect("it opens").expect("it is there");
-            change(&mut FileDevice(&file));
-            read_redo_log(&mut FileDevice(&file)).expect("it can be read").expect("it is one")
+            change(&mut FileDevice::new(&file));
+            read_redo_log(&mut FileDevice::new(&file)).expect("it can be read").expect("it is one")
         };
         let log = log_of(&|log| log.write(RedoRanges::AT, &page[..]).expect("it takes it"));
         assert_eq!((&log.ranges, log.is_empty()), (&ranges, false));

@@ -46,11 +46,11 @@ pub(crate) fn find_left(
         return Ok(None);
     }
     let Some(file) = open(&path)? else { return Ok(None) };
-    let label = read_redo_label(&mut FileDevice(&file)).map_err(failed(&path))?;
+    let label = read_redo_label(&mut FileDevice::new(&file)).map_err(failed(&path))?;
     if label.is_none_or(|label| (label.cache, label.volume) != volume) {
         return Ok(None);
     }
-    let log = match read_redo_log(&mut FileDevice(&file)) {
+    let log = match read_redo_log(&mut FileDevice::new(&file)) {
         Err(error) if !force => return Err(failed(&path)(error)),
         log => log.ok().flatten(),
     };

@@ -16,7 +16,8 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::heads::refuse_other_directory;
 use crate::store::Store;
 
-/// The pairs of a cache as one device. As with a single pair, whoever began something begins again when a member was dropped.
+/// The pairs of a cache as one device. As with a single pair, whoever began something begins again when a member was dropped. Each pair is
+/// asked for all that it has of several places at once, one pair after the other.
 #[derive(Debug)]
 pub struct PairArray<D> {
     pairs: Vec<PairDevice<D>>,
