@@ -64,7 +64,7 @@ pub struct SimDisk {
     pub fail_read_after: Option<u64>,
     /// Where reads fail, and how many times until they succeed again.
     unreadable_at: Option<u64>,
-    pub(crate) unreadable_times: u64,
+    pub unreadable_times: u64,
     /// Pages that a start cannot read until they are written again.
     pub bad_pages: BTreeSet<u64>,
     /// Where set, what is asked of it at once is carried out in this order; and of what was asked at once with a write that fails, each has
@@ -150,8 +150,10 @@ impl SimDisk {
 
     /// Another device of zeroes that comes in the place of one: what is to fail is that place's, whichever device is there.
     pub(crate) fn new_in_place_of(other: &SimDisk) -> SimDisk {
-        let SimDisk { fail_nth, fail_after, start_hang, at_once, .. } = other.clone();
-        SimDisk { fail_nth, fail_after, start_hang, at_once, ..SimDisk::new(other.bytes) }
+        let SimDisk { fail_nth, fail_after, fail_read_after, unreadable_times, .. } = *other;
+        let (start_hang, at_once) = (other.start_hang.clone(), other.at_once.clone());
+        let new = SimDisk::new(other.bytes);
+        SimDisk { fail_nth, fail_after, fail_read_after, unreadable_times, start_hang, at_once, ..new }
     }
 
     /// The chunk of a byte, and its offset in it.

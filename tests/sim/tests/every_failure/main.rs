@@ -364,6 +364,7 @@ fn end_failures(world: &mut World) {
     let second = pair.as_mut().map(|pair| &mut pair.second);
     for disk in [ssd, read_ssd, backing, redo].into_iter().chain(second).chain(others) {
         (disk.fail_nth, disk.fail_after) = (None, None);
+        disk.end_read_errors();
     }
 }
 

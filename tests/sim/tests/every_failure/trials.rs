@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use lode_sim::{HangEnd, World};
+use lode_sim::{Access, HangEnd, World};
 
 use super::{ACCESSES, Device, MOST_SECONDS, Operation, check_guest, disk, end_failures};
 
@@ -93,6 +93,21 @@ impl Trials {
                     run_once(operation, trouble, power_cut)
                 });
                 counts.push(format!("{count} {access:?} of {device:?}"));
+            }
+            if operation.is_offline || operation.failing == [Access::Read] {
+                // Where many places are read at once, one that fails is read once more by itself.
+                let count = self.each(|n, power_cut| {
+                    let what =
+                        format!("{}: what read {} of {device:?} asks for fails twice", operation.name, n + 1);
+                    let arm = |world: &mut World| {
+                        let disk = disk(world, device);
+                        (disk.fail_read_after, disk.unreadable_times) = (Some(n), 2);
+                    };
+                    let has_happened = |world: &mut World| disk(world, device).fail_read_after.is_none();
+                    let trouble = Trouble { what: &what, of: Some(device), arm, has_happened };
+                    run_once(operation, trouble, power_cut)
+                });
+                counts.push(format!("{count} places of {device:?}"));
             }
             if operation.is_offline {
                 let count = self.each(|n, power_cut| {
