@@ -38,7 +38,7 @@ Examples:
   lode paper etica --figure real --traces traces/
   lode paper all --markdown docs/experiments.md
   lode paper all --figure real --traces traces/ --markdown docs/experiments-traces.md
-  lode paper auto --traces traces/ --full --markdown docs/auto.md
+  lode paper auto --traces traces/ --full --markdown docs/auto-full.md
 
 docs/experiments.md and docs/experiments-traces.md have the results, and docs/traces.md says where public traces come from.")]
 pub struct PaperCommand {
