@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use lode_format::{DeviceLayout, Directory, PAGE_BYTES};
 
-use crate::common::{MIB, Site, lode_fails, lode_ok};
+use crate::common::{MIB, Site, lode, lode_fails, lode_ok};
 
 const PAGE: usize = PAGE_BYTES;
 
@@ -147,6 +147,14 @@ fn other_kinds_of_another_version_are_refused_by_their_names() {
         uuid(&site, "one.img", PAGE),
     );
     pages.iter().for_each(|at| reseal(&site, "one.img", *at, 2));
+    // Beside the other one of its pair it is not taken for one that was not given.
+    for pair in [["one.img", "other.img"], ["other.img", "one.img"]] {
+        let [first, second] = pair.map(|name| site.text(name));
+        let output = lode(&["check", &first, &second, "--json"]);
+        let [said, shown] = [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).unwrap());
+        has_all(&said, &["format version 2", &id, &site.text("one.img")]);
+        assert!(!output.status.success() && !shown.contains("sound"), "{shown}");
+    }
     fs::copy(site.path("one.img"), site.path("ssd.img")).unwrap();
     let said = refused(&site, &["ssd.img"], || site.serve_fails());
     has_all(&said, &["SSD of a Lodestore pair", "format version 2", &id]);

@@ -32,13 +32,22 @@ pub fn check_devices(
         MediaFile::open(path, &OpenOptions { write: options.repair, ..OpenOptions::default() })
     };
     let files = paths.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-    let labels: Vec<_> = files.iter().map(|file| probe_pair(&mut FileDevice::new(file)).ok()).collect();
     let shown = paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ");
-    if let Some(labels) = labels.iter().copied().collect::<Option<Vec<_>>>() {
-        let (mut device, ssds) = pairs_of(&files, &labels, &shown)?;
-        let view = StoreView::read(&mut device).map_err(|error| ServerError::store(&shown, error))?;
-        let shown = if paths.len() == 1 { format!("{shown}, one SSD of a pair") } else { shown };
-        return check_found(&mut device, (&view, shown, ssds), options, progress);
+    let labels: Result<Vec<_>, _> = files.iter().map(|file| probe_pair(&mut FileDevice::new(file))).collect();
+    match labels {
+        Ok(labels) => {
+            let (mut device, ssds) = pairs_of(&files, &labels, &shown)?;
+            let view = StoreView::read(&mut device).map_err(|error| ServerError::store(&shown, error))?;
+            let shown = if paths.len() == 1 { format!("{shown}, one SSD of a pair") } else { shown };
+            return check_found(&mut device, (&view, shown, ssds), options, progress);
+        }
+        // One of them says that it is of the others' cache, and cannot be read.
+        Err(error) if files.len() > 1 => {
+            let mut each = paths.iter().zip(&files);
+            let of_another = each.find_map(|(path, file)| other_version(path, &mut FileDevice::new(file)));
+            return Err(of_another.unwrap_or_else(|| ServerError::store(&shown, error)));
+        }
+        Err(_) => {}
     }
     let (path, file) = (&paths[0], &files[0]);
     let mut device = FileDevice::new(file);

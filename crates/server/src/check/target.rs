@@ -4,10 +4,10 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use lode_format::{CacheId, PairLabel};
+use lode_format::CacheId;
 use lode_media::{Lock, MediaFile, OpenOptions};
 use lode_store::pair::probe_pair;
-use lode_store::signature_of;
+use lode_store::{StoreErrorKind, signature_of};
 
 use crate::config::Config;
 use crate::config::text::{self, NoText};
@@ -28,15 +28,15 @@ pub fn check_targets(paths: &[PathBuf]) -> Vec<(PathBuf, Result<CheckTarget, Ser
     let mut targets: Vec<(PathBuf, Result<CheckTarget, ServerError>)> = Vec::new();
     let mut together: Vec<(CacheId, usize)> = Vec::new();
     for path in paths {
-        let label = label_of(path).map(|label| label.pair);
-        let known = label.and_then(|cache| together.iter().find(|(other, _)| *other == cache));
+        let cache = cache_of(path);
+        let known = cache.and_then(|cache| together.iter().find(|(other, _)| *other == cache));
         if let Some(&(_, at)) = known
             && let Ok(CheckTarget::Devices(devices)) = &mut targets[at].1
         {
             devices.push(path.clone());
             continue;
         }
-        together.extend(label.map(|cache| (cache, targets.len())));
+        together.extend(cache.map(|cache| (cache, targets.len())));
         targets.push((path.clone(), target_of(path)));
     }
     targets
@@ -47,8 +47,16 @@ fn open_to_look(path: &Path) -> Option<MediaFile> {
     MediaFile::open(path, &options).ok()
 }
 
-fn label_of(path: &Path) -> Option<PairLabel> {
-    probe_pair(&mut FileDevice::new(open_to_look(path)?)).ok()
+/// The cache of which a path is one SSD of a pair, also where a program of another version wrote its label.
+fn cache_of(path: &Path) -> Option<CacheId> {
+    let mut device = FileDevice::new(open_to_look(path)?);
+    match probe_pair(&mut device) {
+        Ok(label) => Some(label.pair),
+        Err(error) if error.kind() == StoreErrorKind::OtherVersion => {
+            signature_of(&mut device).map(|signature| signature.cache)
+        }
+        Err(_) => None,
+    }
 }
 
 /// Whether a file begins as something of Lodestore does: a cache SSD, one of a pair, a read SSD, a redo log or a part of them, be it in use or

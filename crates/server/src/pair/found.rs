@@ -160,7 +160,13 @@ pub(super) fn judge(
         let of_pair = |number: &usize| Pair::of(labels[*number], known_generations[*number]).is_err();
         let paths = (0..places.len()).find(of_pair).map_or(places[0], |number| places[number]);
         let [first, second] = paths.map(|at| founds[at].0.display());
-        format!("{first} and {second}: {error}")
+        // What is wrong with the one that is missed may be all that has to be mended.
+        let unlabelled: Vec<_> =
+            paths.map(|at| founds[at]).into_iter().filter(|found| label_of(found).is_none()).collect();
+        match &unlabelled[..] {
+            [] => format!("{first} and {second}: {error}"),
+            unlabelled => format!("{first} and {second}: {error} ({})", reasons(unlabelled)),
+        }
     };
     let pairs = Pair::all_of(&labels, known_generations).map_err(refused)?;
     let together = pairs.into_iter().zip(places).map(|(pair, paths)| {
@@ -387,6 +393,10 @@ mod tests {
         assert_eq!((together.paths, together.left_out[0].is_some()), ([0, 1], true));
         let together = judged(missing(), of(pair.label(0)), Some(1)).unwrap();
         assert_eq!((together.paths, together.left_out[1].is_some()), ([1, 0], true));
+        // The one that has gone on alone is there, and says why it is not used.
+        let newer = FoundAtPath::Refused("written by a newer lode".to_owned());
+        let said = judged(newer, of(pair.label(1)), Some(3)).unwrap_err();
+        assert!(said.contains("gone on without") && said.contains("/a: written by a newer lode"), "{said}");
         // Whether it has gone on without this one nobody knows.
         let said = judged(missing(), of(pair.label(1)), None).unwrap_err();
         assert!(said.contains("/a") && said.contains(&pair.id.to_string()), "{said}");
