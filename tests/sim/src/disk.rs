@@ -62,8 +62,9 @@ pub struct SimDisk {
     pub fail_after: Option<u64>,
     /// Reads of a start until one fails, and each that begins where it does; `None`: none fails.
     pub fail_read_after: Option<u64>,
-    /// Where reads fail, and how many times until they succeed again.
+    /// Where reads fail.
     unreadable_at: Option<u64>,
+    /// How many times they do until they succeed again.
     pub unreadable_times: u64,
     /// Pages that a start cannot read until they are written again.
     pub bad_pages: BTreeSet<u64>,
@@ -150,10 +151,9 @@ impl SimDisk {
 
     /// Another device of zeroes that comes in the place of one: what is to fail is that place's, whichever device is there.
     pub(crate) fn new_in_place_of(other: &SimDisk) -> SimDisk {
-        let SimDisk { fail_nth, fail_after, fail_read_after, unreadable_times, .. } = *other;
-        let (start_hang, at_once) = (other.start_hang.clone(), other.at_once.clone());
-        let new = SimDisk::new(other.bytes);
-        SimDisk { fail_nth, fail_after, fail_read_after, unreadable_times, start_hang, at_once, ..new }
+        let SimDisk { fail_nth, fail_after, fail_read_after, unreadable_times, bytes, .. } = *other;
+        let new = SimDisk { fail_nth, fail_after, fail_read_after, unreadable_times, ..SimDisk::new(bytes) };
+        SimDisk { start_hang: other.start_hang.clone(), at_once: other.at_once.clone(), ..new }
     }
 
     /// The chunk of a byte, and its offset in it.
