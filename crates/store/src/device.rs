@@ -211,19 +211,19 @@ impl<D: SyncDevice + ?Sized> SyncDevice for &mut D {
     }
 }
 
-/// Reads pages of one place after the other; where there are several copies of them, nothing is known of those that were not asked for.
+/// Reads pages of one place after the other, without comparing copies of them.
 pub(crate) fn read_one_by_one<D: SyncDevice + ?Sized>(
     device: &mut D,
     parts: &mut [(u64, &mut [u8])],
 ) -> PagesRead {
     parts.iter_mut().try_for_each(|(at, buf)| device.read_pages(*at, buf).map_err(|error| (*at, error)))?;
-    Ok(if device.has_copies() { uncompared(parts) } else { Vec::new() })
+    Ok(uncompared(device, parts))
 }
 
-/// The offsets of all of these pages, which were not compared with what another device has, because it failed to tell, or is not read: one that
-/// is resilvered at the moment may have pages that no flush covered.
-pub(crate) fn uncompared(parts: &[(u64, &mut [u8])]) -> Vec<u64> {
-    if planted("pages-that-were-not-compared-count-as-the-same") {
+/// The offsets of all of these pages, where devices below have copies: they were not compared with what another one has, because it failed to tell,
+/// or is not read. One that is resilvered at the moment may have pages that no flush covered.
+pub(crate) fn uncompared<D: SyncDevice + ?Sized>(device: &D, parts: &[(u64, &mut [u8])]) -> Vec<u64> {
+    if !device.has_copies() || planted("pages-that-were-not-compared-count-as-the-same") {
         return Vec::new();
     }
     let pages = |(at, buf): &(u64, &mut [u8])| (*at..*at + buf.len() as u64).step_by(PAGE_BYTES);

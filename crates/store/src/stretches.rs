@@ -125,7 +125,7 @@ impl<T> Batch<T> {
         for (offset_bytes, bytes) in &mut places {
             unreadable.extend(read_each_page(device, *offset_bytes, bytes)?);
         }
-        let differing = if device.has_copies() { uncompared(&places) } else { Vec::new() };
+        let differing = uncompared(device, &places);
         (self.unreadable, self.differing) = (unreadable, differing);
         Ok(())
     }

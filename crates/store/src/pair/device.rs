@@ -212,8 +212,8 @@ impl<D: SyncDevice> PairDevice<D> {
     }
 
     /// Reads these pages from each member that has everything, at the same time; of each the copy that is whole, the first one's where both are.
-    /// Where two members were read, the offsets of those that differ. `None`: one of them fails, or does not answer, and will do so again
-    /// where each part is read by itself, which says what follows from it.
+    /// Where two members were read, the offsets of those that differ. `None`: one of them fails, or does not answer; what
+    /// follows from that is found out where each part is read by itself.
     fn read_from_each(&mut self, parts: &mut [(u64, &mut [u8])]) -> Option<Vec<u64>> {
         let is_usable = self.pair.in_sync.map(|is_in_sync| is_in_sync && !self.has_dropped);
         let mut devices = self.devices.iter_mut().zip(is_usable);
@@ -222,11 +222,8 @@ impl<D: SyncDevice> PairDevice<D> {
         let first = in_sync.next()?;
         let Some(second) = in_sync.next() else {
             first.read_pages_at_once(&mut on_member(parts)).ok()?;
-            return Some(if planted("tables-of-the-resilvered-left") {
-                Vec::new()
-            } else {
-                uncompared(parts)
-            });
+            let is_left = planted("tables-of-the-resilvered-left");
+            return Some(if is_left { Vec::new() } else { uncompared(self, parts) });
         };
         self.copies.resize(parts.iter().map(|(_, buf)| buf.len()).sum(), 0);
         let lengths: Vec<usize> = parts.iter().map(|(_, buf)| buf.len()).collect();

@@ -114,7 +114,7 @@ struct Operation {
     spare: &'static [Device],
     /// What of theirs fails.
     failing: &'static [Access],
-    /// It is done while no volume is served, one command after the other: each of their commands is one that is not answered as well.
+    /// It is done while no volume is served: that a device does not answer is tried as well, at each of its commands.
     is_offline: bool,
     prepare: fn() -> Site,
     /// Until it is over, or nothing happens any more. Says whether it succeeded.
@@ -134,18 +134,12 @@ const fn operation(
     Operation { name, devices, spare: &[], failing: ACCESSES, is_offline: false, prepare, run, check }
 }
 
-/// As [`operation`], of one that is done while no volume is served.
-const fn offline(
-    name: &'static str,
-    devices: &'static [Device],
-    prepare: fn() -> Site,
-    run: fn(&mut Site) -> bool,
-    check: fn(&mut Site, bool),
-) -> Operation {
-    Operation { is_offline: true, ..operation(name, devices, prepare, run, check) }
-}
-
 impl Operation {
+    /// It is done while no volume is served.
+    const fn offline(self) -> Operation {
+        Operation { is_offline: true, ..self }
+    }
+
     /// That these fail is not noticed.
     const fn spares(self, spare: &'static [Device]) -> Operation {
         Operation { spare, ..self }
@@ -159,18 +153,19 @@ impl Operation {
 
 /// On a volume that is alone on its cache SSD.
 const ON_ONE_SSD: &[Operation] = &[
-    offline("format", &[Ssd], unused, formats, is_formatted_or_nothing),
-    offline("format of a read SSD", &[Ssd], unused, formats_read_ssd, read_ssd_is_formatted_or_nothing),
-    offline("first start of a volume", &[Ssd], formatted, starts, serves_a_guest),
-    offline("start after a kill", &[Ssd], killed, starts, nothing_more),
-    offline("start after a power cut", &[Ssd], cut, starts, nothing_more),
-    offline("removal offline", &[Ssd], two_volumes, removes, other_is_there_or_gone),
-    offline("check and repair", &[Ssd], damaged_clean, repairs, nothing_more),
-    offline("repair beside a damaged dirty block", &[Ssd], damaged_dirty, repairs, nothing_more),
-    offline("repair of newer copies", &[Ssd], without_newer, repairs, has_both_copies),
-    offline("repair of older copies", &[Ssd], without_older, repairs, has_both_copies),
-    offline("start without newer copies", &[Ssd], without_newer, starts, nothing_more),
-    offline("recovery of a redo log", &[Backing, Redo], group_in_log, starts, nothing_more),
+    operation("format", &[Ssd], unused, formats, is_formatted_or_nothing).offline(),
+    operation("format of a read SSD", &[Ssd], unused, formats_read_ssd, read_ssd_is_formatted_or_nothing)
+        .offline(),
+    operation("first start of a volume", &[Ssd], formatted, starts, serves_a_guest).offline(),
+    operation("start after a kill", &[Ssd], killed, starts, nothing_more).offline(),
+    operation("start after a power cut", &[Ssd], cut, starts, nothing_more).offline(),
+    operation("removal offline", &[Ssd], two_volumes, removes, other_is_there_or_gone).offline(),
+    operation("check and repair", &[Ssd], damaged_clean, repairs, nothing_more).offline(),
+    operation("repair beside a damaged dirty block", &[Ssd], damaged_dirty, repairs, nothing_more).offline(),
+    operation("repair of newer copies", &[Ssd], without_newer, repairs, has_both_copies).offline(),
+    operation("repair of older copies", &[Ssd], without_older, repairs, has_both_copies).offline(),
+    operation("start without newer copies", &[Ssd], without_newer, starts, nothing_more).offline(),
+    operation("recovery of a redo log", &[Backing, Redo], group_in_log, starts, nothing_more).offline(),
     operation("drain", &[Ssd, Backing], dirty, drains, drained_is_on_disk),
     operation("drain in order", &[Ssd, Backing, Redo], dirty_in_order, drains, drained_is_on_disk),
     operation("migration", &[Ssd, Backing], dirty, migrates, drained_is_on_disk),
@@ -202,8 +197,8 @@ const WITH_READ_SSD: &[Operation] = &[
 
 /// On a volume that is alone on a pair of SSDs.
 const ON_A_PAIR: &[Operation] = &[
-    offline("format", BOTH, unused_pair, formats_pairs, pairs_are_formatted_or_nothing),
-    offline("start", BOTH, killed_pair, starts, nothing_more),
+    operation("format", BOTH, unused_pair, formats_pairs, pairs_are_formatted_or_nothing).offline(),
+    operation("start", BOTH, killed_pair, starts, nothing_more).offline(),
     operation("drain", &[Ssd, Second, Backing], dirty_pair, drains, drained_is_on_disk).spares(BOTH),
     operation("migration", &[Ssd, Second, Backing], dirty_pair, migrates, drained_is_on_disk).spares(BOTH),
     operation("scheme switch", &[Ssd, Second, Backing], dirty_pair, switches, nothing_more).spares(BOTH),
@@ -214,15 +209,15 @@ const ON_A_PAIR: &[Operation] = &[
         .spares(BOTH),
     operation("reads past an error", &[Second, Backing], unreadable_on_first, reads_all, nothing_more),
     operation("scrub past an error", &[Second, Backing], unreadable_on_first, scrubs, nothing_more),
-    offline("removal offline", BOTH, two_volumes_on_pair, removes, other_is_there_or_gone),
-    offline("check and repair", BOTH, damaged_on_first, repairs, is_healed),
-    offline("repair of newer copies", BOTH, without_newer_on_first, repairs, nothing_more),
-    offline("start without newer copies", BOTH, without_newer_on_first, starts, nothing_more),
+    operation("removal offline", BOTH, two_volumes_on_pair, removes, other_is_there_or_gone).offline(),
+    operation("check and repair", BOTH, damaged_on_first, repairs, is_healed).offline(),
+    operation("repair of newer copies", BOTH, without_newer_on_first, repairs, nothing_more).offline(),
+    operation("start without newer copies", BOTH, without_newer_on_first, starts, nothing_more).offline(),
     // The second one is all that is left of them.
-    offline("repair of all copies", &[Ssd], without_any_on_first, repairs, has_both_copies),
+    operation("repair of all copies", &[Ssd], without_any_on_first, repairs, has_both_copies).offline(),
     operation("repair of all copies that fails to read", BOTH, without_any_on_first, repairs, nothing_more)
         .with_reads_alone(),
-    offline("start without any copies", &[Ssd], without_any_on_first, starts, nothing_more),
+    operation("start without any copies", &[Ssd], without_any_on_first, starts, nothing_more).offline(),
     operation(
         "start without any copies that fails to read",
         BOTH,
@@ -235,15 +230,15 @@ const ON_A_PAIR: &[Operation] = &[
     operation("SSD replaced", BOTH, dirty_pair, replaces, nobody_notices_the_second),
     operation("first SSD replaced", BOTH, dirty_pair, replaces_first, nobody_notices_the_first),
     operation("second SSD comes", BOTH, dirty_before_second, second_comes, nobody_notices_the_second),
-    offline("SSD taken out offline", BOTH, killed_pair, takes_out_offline, nothing_more),
-    offline("SSD replaced offline", BOTH, killed_pair, replaces_offline, is_resilvered),
+    operation("SSD taken out offline", BOTH, killed_pair, takes_out_offline, nothing_more).offline(),
+    operation("SSD replaced offline", BOTH, killed_pair, replaces_offline, is_resilvered).offline(),
     operation("SSD resilvered after a start", BOTH, one_is_new, starts_and_resilvers, nothing_more),
 ];
 
 /// On a volume that is spread over two pairs of SSDs.
 const ON_TWO_PAIRS: &[Operation] = &[
-    offline("format", OF_TWO_PAIRS, unused_pairs, formats_pairs, pairs_are_formatted_or_nothing),
-    offline("start", OF_TWO_PAIRS, killed_pairs, starts, nothing_more),
+    operation("format", OF_TWO_PAIRS, unused_pairs, formats_pairs, pairs_are_formatted_or_nothing).offline(),
+    operation("start", OF_TWO_PAIRS, killed_pairs, starts, nothing_more).offline(),
     operation("drain", OF_TWO_PAIRS_AND_DISK, dirty_pairs, drains, drained_is_on_disk).spares(OF_TWO_PAIRS),
     operation("migration", OF_TWO_PAIRS_AND_DISK, dirty_pairs, migrates, drained_is_on_disk)
         .spares(OF_TWO_PAIRS),
