@@ -4,10 +4,13 @@
 //! does not have because the process died. Records and entries of the SSD alone that are not known to have been durable
 //! are believed only if the bytes they speak of are there; otherwise the version before them counts, which is still
 //! whole because its place was not used again. Bytes that cannot be read are not bytes that are not there: the entry
-//! stays, and whoever reads the block gets its bytes or an error, never older ones. What the buffer holds was
+//! stays, and whoever reads the block gets its bytes or an error, never older ones; but where the version before it has the
+//! same bytes, as that of a block that was moved, it is not needed. What the buffer holds was
 //! acknowledged on this boot, and is believed as the journal is.
 
-use hashbrown::HashSet;
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
 use lode_format::{
     CacheId, DeviceLayout, DroppedCopies, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES, Record,
     RecordKind, TableEntry, TableView, Volume, VolumeTag, data_checksum,
@@ -19,7 +22,7 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::found::FoundPlaces;
 use crate::found_page::{FoundPage, RightCopies, Says};
 use crate::found_run::FoundRun;
-use crate::latest_versions::NotedVersions;
+use crate::latest_versions::{LatestVersions, NotedVersions};
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
 use crate::stretches::{ReadStretch, Stretch, read_ahead};
@@ -146,7 +149,7 @@ pub(crate) fn recover(
         kept,
         superseded: NotedVersions::new(key),
         missing: NotedVersions::new(key),
-        unreadable: HashSet::new(),
+        unreadable: UnreadableCopies::new(),
     };
     replay.check_tentative(&mut tables);
     // What becomes of a place depends on its own records alone, in their order; what is known of it lies near what is of its neighbours.
@@ -154,13 +157,14 @@ pub(crate) fn recover(
     for of_place in records.chunk_by(|one, next| one.place == next.place) {
         replay.apply_all(&mut tables, of_place)?;
     }
-    let Replay { superseded, missing, unreadable, .. } = replay;
+    let Replay { device, source, superseded, missing, unreadable, .. } = replay;
     let (superseded, missing) = (superseded.finish(), missing.finish());
+    forget_unreadable_copies(device, &source, &unreadable, &mut tables, &superseded);
     tables.keep_newest(&superseded);
     if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
         tables.forget_versions_before(&missing, |entry| entry.state == EntryState::Clean);
     }
-    let stays = |&&(place, version): &&(u32, u64)| tables.entry(place).version == version;
+    let stays = |&(&(version, place), _): &(&(u64, u32), _)| tables.entry(place).version == version;
     let unreadable = unreadable.iter().filter(stays).count() as u64;
     let unreadable_pages = of_journal + of_tables;
     let dropped = Default::default();
@@ -409,8 +413,8 @@ struct Replay<'a> {
     /// from before them. (A start that is cut short after it has freed one which only a table had, and before it has freed the clean
     /// one, leaves nothing to know it by; the journal has it, too, unless a page of that was lost as well.)
     missing: NotedVersions,
-    /// Dirty entries that stay because their bytes could not be read: places and versions.
-    unreadable: HashSet<(u32, u64)>,
+    /// Dirty entries that stay because their bytes could not be read, by version and place.
+    unreadable: UnreadableCopies,
 }
 
 impl Replay<'_> {
@@ -423,7 +427,7 @@ impl Replay<'_> {
             Evidence::Unreadable if planted("unreadable-is-absent") => false,
             Evidence::Unreadable if entry.state == EntryState::Clean => false,
             Evidence::Unreadable => {
-                self.unreadable.insert((place, entry.version));
+                self.unreadable.insert((entry.version, place), *entry);
                 true
             }
         }
@@ -451,7 +455,16 @@ impl Replay<'_> {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
         })?;
         for record in records {
-            if self.apply(tables, place, record) {
+            if self.apply(tables, place, record) && !self.unreadable.contains_key(&(record.version, place)) {
+                self.superseded.note(record.block, record.version);
+            }
+        }
+        if !self.unreadable.is_empty() {
+            // One whose place was used again did count. Of those that stay it is yet to be seen.
+            let stays = tables.entry(place).version;
+            let is_gone = |record: &&Record| record.version != stays;
+            let is_unreadable = |record: &&Record| self.unreadable.contains_key(&(record.version, place));
+            for record in records.iter().filter(is_gone).filter(is_unreadable) {
                 self.superseded.note(record.block, record.version);
             }
         }
@@ -484,6 +497,44 @@ impl Replay<'_> {
             tables.set(place, if state == EntryState::Free { TableEntry::default() } else { entry });
         }
         counts && !planted("superseded-copy-counts")
+    }
+}
+
+/// Dirty copies that stay although their bytes could not be read, by version and place.
+type UnreadableCopies = BTreeMap<(u64, u32), TableEntry>;
+
+/// Forgets of the copies that could not be read those that are not needed: where the version of the block before has the same bytes, and has
+/// them still, it is as new for whoever reads it.
+fn forget_unreadable_copies(
+    device: &mut dyn SyncDevice,
+    source: &RecoverySource<'_>,
+    unreadable: &UnreadableCopies,
+    tables: &mut FoundPlaces,
+    superseded: &LatestVersions,
+) {
+    if unreadable.is_empty() || planted("unreadable-copy-of-the-same-bytes-is-needed") {
+        return;
+    }
+    let blocks: HashSet<u64> = unreadable.values().map(|entry| entry.block).collect();
+    let mut copies: HashMap<u64, Vec<(u32, TableEntry)>> = HashMap::new();
+    for (place, entry) in tables.occupied().filter(|(_, entry)| blocks.contains(&entry.block)) {
+        copies.entry(entry.block).or_default().push((place, entry));
+    }
+    for (&(version, place), entry) in unreadable {
+        let Some(of_block) = copies.get_mut(&entry.block) else { continue };
+        let is_before = |(_, other): &&(u32, TableEntry)| other.version < version;
+        let before = of_block.iter().filter(is_before).max_by_key(|(_, other)| other.version);
+        let is_same = |(_, before): &&(u32, TableEntry)| {
+            let counts = superseded.get(entry.block).is_none_or(|noted| noted <= before.version);
+            counts && (before.state, before.crc) == (EntryState::Dirty, entry.crc)
+        };
+        let Some(&(place_before, before)) = before.filter(is_same) else { continue };
+        if tables.entry(place).version == version
+            && look_for(device, source, place_before, &before) == Evidence::There
+        {
+            tables.set(place, TableEntry::default());
+            of_block.retain(|&(other, _)| other != place);
+        }
     }
 }
 
