@@ -54,6 +54,7 @@ mod stretches;
 mod table_runs;
 mod tables_again;
 mod twice;
+mod unreadable_copies;
 mod view;
 mod volume;
 mod write_tables;

@@ -4,13 +4,10 @@
 //! does not have because the process died. Records and entries of the SSD alone that are not known to have been durable
 //! are believed only if the bytes they speak of are there; otherwise the version before them counts, which is still
 //! whole because its place was not used again. Bytes that cannot be read are not bytes that are not there: the entry
-//! stays, and whoever reads the block gets its bytes or an error, never older ones; but where the version before it has the
-//! same bytes, as that of a block that was moved, it is not needed. What the buffer holds was
+//! stays, and whoever reads the block gets its bytes or an error, never older ones (`unreadable_copies.rs`). What the buffer holds was
 //! acknowledged on this boot, and is believed as the journal is.
 
-use std::collections::BTreeMap;
-
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use lode_format::{
     CacheId, DeviceLayout, DroppedCopies, ENTRIES_PER_PAGE, EntryState, JournalPage, PAGE_BYTES, Record,
     RecordKind, TableEntry, TableView, Volume, VolumeTag, data_checksum,
@@ -22,11 +19,12 @@ use crate::error::{StoreError, StoreErrorKind};
 use crate::found::FoundPlaces;
 use crate::found_page::{FoundPage, RightCopies, Says};
 use crate::found_run::FoundRun;
-use crate::latest_versions::{LatestVersions, NotedVersions};
+use crate::latest_versions::NotedVersions;
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
 use crate::stretches::{ReadStretch, Stretch, read_ahead};
 use crate::table_runs::{PAIR_BYTES, TableRun};
+use crate::unreadable_copies::UnreadableCopies;
 use crate::volume::{local_place, place_offset};
 
 /// What can be done about metadata that is damaged.
@@ -149,7 +147,7 @@ pub(crate) fn recover(
         kept,
         superseded: NotedVersions::new(key),
         missing: NotedVersions::new(key),
-        unreadable: UnreadableCopies::new(),
+        unreadable: UnreadableCopies::default(),
     };
     replay.check_tentative(&mut tables);
     // What becomes of a place depends on its own records alone, in their order; what is known of it lies near what is of its neighbours.
@@ -159,13 +157,14 @@ pub(crate) fn recover(
     }
     let Replay { device, source, superseded, missing, unreadable, .. } = replay;
     let (superseded, missing) = (superseded.finish(), missing.finish());
-    forget_unreadable_copies(device, &source, &unreadable, &mut tables, &superseded);
+    unreadable.forget_needless(&mut tables, &superseded, |place, entry| {
+        look_for(device, &source, place, entry) == Evidence::There
+    });
     tables.keep_newest(&superseded);
     if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
         tables.forget_versions_before(&missing, |entry| entry.state == EntryState::Clean);
     }
-    let stays = |&(&(version, place), _): &(&(u64, u32), _)| tables.entry(place).version == version;
-    let unreadable = unreadable.iter().filter(stays).count() as u64;
+    let unreadable = unreadable.held(&tables);
     let unreadable_pages = of_journal + of_tables;
     let dropped = Default::default();
     Ok(Recovered { found: tables, version, durable, buffered, unreadable, unreadable_pages, dropped })
@@ -406,14 +405,14 @@ struct Replay<'a> {
     durable: u64,
     /// Up to this version everything was acknowledged, or may have been, on this boot.
     kept: u64,
-    /// Versions at which older entries of a block stopped counting.
+    /// Versions at which older entries of a block stopped counting, but for those of copies that could not be read: as long as their places hold
+    /// them, they are the newest.
     superseded: NotedVersions,
     /// Versions of dirty copies that do not count, because they seem never to have been written, or seemed so to a start that was cut
     /// short. If they were, and were damaged, writes to the backing disk relied on them, so that it may be newer than a clean copy
     /// from before them. (A start that is cut short after it has freed one which only a table had, and before it has freed the clean
     /// one, leaves nothing to know it by; the journal has it, too, unless a page of that was lost as well.)
     missing: NotedVersions,
-    /// Dirty entries that stay because their bytes could not be read, by version and place.
     unreadable: UnreadableCopies,
 }
 
@@ -427,7 +426,7 @@ impl Replay<'_> {
             Evidence::Unreadable if planted("unreadable-is-absent") => false,
             Evidence::Unreadable if entry.state == EntryState::Clean => false,
             Evidence::Unreadable => {
-                self.unreadable.insert((entry.version, place), *entry);
+                self.unreadable.note(place, *entry);
                 true
             }
         }
@@ -454,25 +453,22 @@ impl Replay<'_> {
         let place = local_place(layout, self.source.extents, records[0].place).ok_or_else(|| {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
         })?;
+        let of_page = tables.entry(place);
         for record in records {
-            if self.apply(tables, place, record) && !self.unreadable.contains_key(&(record.version, place)) {
-                self.superseded.note(record.block, record.version);
-            }
-        }
-        if !self.unreadable.is_empty() {
-            // One whose place was used again did count. Of those that stay it is yet to be seen.
-            let stays = tables.entry(place).version;
-            let is_gone = |record: &&Record| record.version != stays;
-            let is_unreadable = |record: &&Record| self.unreadable.contains_key(&(record.version, place));
-            for record in records.iter().filter(is_gone).filter(is_unreadable) {
+            if self.apply(tables, (place, &of_page), record) && !self.unreadable.has(place, record.version) {
                 self.superseded.note(record.block, record.version);
             }
         }
         Ok(())
     }
 
-    /// Applies a record of a place. Whether older copies of its block are superseded.
-    fn apply(&mut self, tables: &mut FoundPlaces, place: u32, record: &Record) -> bool {
+    /// Applies a record of a place, of which its page says this. Whether older copies of its block are superseded.
+    fn apply(
+        &mut self,
+        tables: &mut FoundPlaces,
+        (place, of_page): (u32, &TableEntry),
+        record: &Record,
+    ) -> bool {
         let state = match record.kind {
             RecordKind::Clean => EntryState::Clean,
             RecordKind::Dirty => EntryState::Dirty,
@@ -484,8 +480,18 @@ impl Replay<'_> {
         // freed them because their bytes were not there, or because memory, which is gone by now, had a later record. The bytes tell.
         let is_known_by_page =
             state != EntryState::Dirty || is_certain || planted("tentative-copy-known-by-its-page");
-        let known = is_known_by_page && record.version <= tables.stamp(place);
-        let is_there = state == EntryState::Free || known || is_certain || self.is_there(place, &entry);
+        let is_of_before = record.version <= tables.stamp(place);
+        let known = is_known_by_page && is_of_before;
+        // That start may have moved another block there.
+        let is_given_away = !is_known_by_page
+            && is_of_before
+            && of_page.state != EntryState::Free
+            && of_page.block != record.block
+            && !planted("given-away-place-believed");
+        let is_there = state == EntryState::Free
+            || known
+            || is_certain
+            || (!is_given_away && self.is_there(place, &entry));
         // A clean copy was put down when the backing disk durably held its bytes, so that what is older does not count,
         // whatever became of the copy: a block that was written back and stayed may have left its place since. A dirty
         // copy that is not known to be durable never was, unless its bytes are there.
@@ -497,44 +503,6 @@ impl Replay<'_> {
             tables.set(place, if state == EntryState::Free { TableEntry::default() } else { entry });
         }
         counts && !planted("superseded-copy-counts")
-    }
-}
-
-/// Dirty copies that stay although their bytes could not be read, by version and place.
-type UnreadableCopies = BTreeMap<(u64, u32), TableEntry>;
-
-/// Forgets of the copies that could not be read those that are not needed: where the version of the block before has the same bytes, and has
-/// them still, it is as new for whoever reads it.
-fn forget_unreadable_copies(
-    device: &mut dyn SyncDevice,
-    source: &RecoverySource<'_>,
-    unreadable: &UnreadableCopies,
-    tables: &mut FoundPlaces,
-    superseded: &LatestVersions,
-) {
-    if unreadable.is_empty() || planted("unreadable-copy-of-the-same-bytes-is-needed") {
-        return;
-    }
-    let blocks: HashSet<u64> = unreadable.values().map(|entry| entry.block).collect();
-    let mut copies: HashMap<u64, Vec<(u32, TableEntry)>> = HashMap::new();
-    for (place, entry) in tables.occupied().filter(|(_, entry)| blocks.contains(&entry.block)) {
-        copies.entry(entry.block).or_default().push((place, entry));
-    }
-    for (&(version, place), entry) in unreadable {
-        let Some(of_block) = copies.get_mut(&entry.block) else { continue };
-        let is_before = |(_, other): &&(u32, TableEntry)| other.version < version;
-        let before = of_block.iter().filter(is_before).max_by_key(|(_, other)| other.version);
-        let is_same = |(_, before): &&(u32, TableEntry)| {
-            let counts = superseded.get(entry.block).is_none_or(|noted| noted <= before.version);
-            counts && (before.state, before.crc) == (EntryState::Dirty, entry.crc)
-        };
-        let Some(&(place_before, before)) = before.filter(is_same) else { continue };
-        if tables.entry(place).version == version
-            && look_for(device, source, place_before, &before) == Evidence::There
-        {
-            tables.set(place, TableEntry::default());
-            of_block.retain(|&(other, _)| other != place);
-        }
     }
 }
 
@@ -557,34 +525,4 @@ fn look_for(
 }
 
 #[cfg(test)]
-mod tests {
-    use lode_types::BlockSize;
-
-    use super::*;
-
-    /// Guarantee 9: nothing that went is believed, however many devices were dropped.
-    #[test]
-    fn g9_of_more_devices_than_there_is_room_for_all_count_as_dropped() {
-        let layout = DeviceLayout::new(64 << 20, 1 << 20, BlockSize::KIB_4).unwrap();
-        let mut recovered = Recovered::nothing(&layout, 100);
-        let gone = |recovered: &Recovered, home, version| {
-            recovered.dropped.iter().any(|dropped| dropped.has(home, version))
-        };
-        for (home, version) in [(0, 10), (3, 20), (0, 30)] {
-            recovered.version = version;
-            recovered.note_dropped(home);
-        }
-        assert!(gone(&recovered, 0, 30) && gone(&recovered, 3, 20));
-        assert!(!gone(&recovered, 0, 31) && !gone(&recovered, 3, 21) && !gone(&recovered, 1, 1));
-        // There is no room for a third one.
-        recovered.version = 40;
-        recovered.note_dropped(1);
-        for home in [0, 1, 3] {
-            assert!(gone(&recovered, home, 40) && !gone(&recovered, home, 41), "{home}");
-        }
-        // One that is dropped later is noted beside them.
-        recovered.version = 50;
-        recovered.note_dropped(2);
-        assert!(gone(&recovered, 2, 50) && gone(&recovered, 0, 40) && !gone(&recovered, 0, 50));
-    }
-}
+mod tests;

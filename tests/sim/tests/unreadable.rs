@@ -1,6 +1,9 @@
 //! Guarantees 2 and 5 of `docs/design.md` where pages of what describes a cache cannot be read at a start: of two copies the other one
 //! is enough, and of the journal nothing that counts is missing, or nothing is served; and where a block cannot.
 
+use std::ops::Range;
+
+use lode_engine::{GuestOp, GuestRequest};
 use lode_format::{DeviceLayout, EntryState, PAGE_BYTES};
 use lode_policy::Quota;
 use lode_sim::scenario::{BLOCK, flush, machine, pattern, read, write};
@@ -163,4 +166,78 @@ fn g2_a_copy_that_cannot_be_read_costs_nothing_where_the_one_before_has_the_same
     for contents in [&[1, 2][..], &[1, 2, 1], &[2, 1, 1, 2]] {
         assert_eq!(read_without_the_last_copy(contents), None, "{contents:?}");
     }
+}
+
+/// Starts that take space away move dirty blocks out of it, also to places of copies that they found not to have arrived. When the power fails then, and
+/// a later start cannot read some places, their copies must not be taken for what ended the ones before them, nor for what is there instead of the
+/// blocks that were moved: whatever was flushed is there, or is an error.
+#[test]
+fn g5_places_that_cannot_be_read_after_starts_that_moved_blocks_and_were_cut_short_hide_nothing() {
+    const BLOCKS: u64 = 20;
+    const OTHERS: Range<u64> = 300..480;
+    let of_share = |blocks| {
+        let lru = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, blocks));
+        Machine { ssd_bytes: 5 << 20, ..lru }
+    };
+    let (small, large) = (of_share(160), of_share(600));
+    let (mut whole, mut errors) = (0, 0);
+    for case in 0..160 {
+        let mut rng = Rng::new(case);
+        let mut world = World::new(large.clone(), case).unwrap();
+        let write_all = |world: &mut World, blocks: Range<u64>, content| {
+            blocks.for_each(|block| write(world, block * BLOCK, BLOCK, content).unwrap());
+        };
+        // Takes as many places in turn and gives them back.
+        let go_on = |world: &mut World, places| {
+            for place in 0..places {
+                write(world, 200 * BLOCK, BLOCK, 7).unwrap();
+                if place % 16 == 0 {
+                    flush(world).unwrap();
+                }
+            }
+        };
+        // Most of the first extent; then some blocks go to another one, and what is written next to the places that these had.
+        write_all(&mut world, 0..BLOCKS, 1);
+        write_all(&mut world, OTHERS, 9);
+        go_on(&mut world, 100);
+        write_all(&mut world, OTHERS.start..OTHERS.start + 10, 9);
+        flush(&mut world).unwrap();
+        go_on(&mut world, 680 + rng.below(60));
+        flush(&mut world).unwrap();
+        world.settle();
+        for block in 0..BLOCKS {
+            write(&mut world, block * BLOCK, BLOCK, 1 + rng.below(2) as u8).unwrap();
+        }
+        world.submit(GuestRequest { token: 77, op: GuestOp::Flush, now_ns: 0 });
+        (0..rng.below(6)).for_each(|_| _ = world.step());
+        world.go_down(true);
+        for _ in 0..1 + rng.below(3) {
+            world.ssd.fail_after = Some(10 + rng.below(24));
+            let _ = world.restart(small.clone());
+            world.ssd.fail_after = None;
+            world.go_down(true);
+        }
+        let (kept_twice, pairs) = metadata(&mut world.ssd);
+        let is_data = |at: &u64| !kept_twice.contains(at) && !pairs.as_flattened().contains(at);
+        let pages = (DeviceLayout::HEADS_BYTES..large.ssd_bytes).step_by(PAGE_BYTES).filter(is_data);
+        for at in pages.filter(|_| rng.chance(80)).collect::<Vec<u64>>() {
+            world.ssd.make_unreadable(at);
+        }
+        world.restart(large.clone()).unwrap();
+        world.ssd.bad_pages.clear();
+        let contents =
+            (0..BLOCKS).map(|block| (block, &[1, 2][..])).chain(OTHERS.map(|block| (block, &[9][..])));
+        for (block, contents) in contents {
+            match read(&mut world, block * BLOCK, BLOCK) {
+                Ok(found) => {
+                    let is_known = contents.iter().any(|&content| found == pattern(content, BLOCK as usize));
+                    assert!(is_known, "case {case}: block {block} is what it was before it was flushed");
+                    whole += 1;
+                }
+                Err(_) => errors += 1,
+            }
+        }
+    }
+    println!("{whole} whole, {errors} errors");
+    assert!(whole > 1000 && errors > 50, "{whole} whole, {errors} errors");
 }
