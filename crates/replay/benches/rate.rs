@@ -10,6 +10,9 @@
 //!
 //! A second table is of a trace whose requests have many blocks: `lru` before and after each replay, and the share of its
 //! rate.
+//!
+//! A third one is of `auto` beside what decides in it, on a shorter trace of the first kind: benefit-density, which looks at as many blocks
+//! for each that leaves as it does in `auto`, before and after each replay, and at its defaults.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -39,6 +42,11 @@ const LEAST_OF_SOME: (&[&str], f64) = (&["belady", "lirs"], 10.0);
 const TRACE: &str = "cloudphysics-2h";
 const TRACE_SSD_BLOCKS: u32 = 26_880;
 const TRACE_DRAM_BLOCKS: u32 = TRACE_SSD_BLOCKS / 4;
+/// Blocks of both levels of `auto`, a fifth of them DRAM; least share of the rate of what decides, in per cent; and how many blocks
+/// `auto` has it look at.
+const AUTO_BLOCKS: [u32; 3] = [7_500, 20_000, 60_000];
+const LEAST_OF_CHOSEN: f64 = 40.0;
+const SAMPLES_OF_AUTO: &str = "samples=128";
 /// Set in a packed request that is a write; the other bits are the block number.
 const WRITE: u32 = 1 << 31;
 
@@ -111,6 +119,9 @@ fn main() {
     for trace in lode_testdata::traces(TRACE) {
         many_blocks(&trace.path, &bench.only);
     }
+    if bench.wants("auto") {
+        beside_what_decides();
+    }
 }
 
 /// The share of LRU's rate on a trace whose requests have many blocks.
@@ -149,6 +160,42 @@ fn many_blocks(path: &Path, only: &str) {
             percent(middle),
             percent(rates[0]),
             verdict(settings.scheme(), percent(middle)),
+        );
+    }
+}
+
+/// The share of `auto` of the rate of what decides in it.
+fn beside_what_decides() {
+    let scale = Scale { requests: 2_000_000, blocks: 200_000, dram_blocks: 0, ssd_blocks: 0 };
+    let trace = generate(&scale);
+    let requests: Vec<TraceRequest> = (0..).zip(&trace).map(|(at, &packed)| unpack(at, packed)).collect();
+    println!("\n{} requests of one block, zipf({SKEW}) over {} blocks", scale.requests, scale.blocks);
+    println!(
+        "{:<24} {:>10} {:>10} {:>10} {:>7} {:>12}",
+        "blocks of auto", "M req/s", "decides", "% of it", "least", "of defaults"
+    );
+    let [auto, defaults] = ["auto", "benefit-density"].map(|scheme| settings(scheme, &[]));
+    let decides = settings("benefit-density", &[SAMPLES_OF_AUTO]);
+    for blocks in AUTO_BLOCKS {
+        let levels = Quota::new(blocks / 5, blocks - blocks / 5);
+        let mut rates = [(); ROUNDS].map(|()| {
+            let before = rate_of(&requests, &decides, levels);
+            let rate = rate_of(&requests, &auto, levels);
+            let decides = (before + rate_of(&requests, &decides, levels)) / 2.0;
+            (rate, decides, rate_of(&requests, &defaults, levels))
+        });
+        rates.sort_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
+        let percent = |(rate, decides, _): (f64, f64, f64)| 100.0 * rate / decides;
+        let middle = rates[ROUNDS / 2];
+        let is_below = percent(middle) < LEAST_OF_CHOSEN;
+        let below = if is_below { format!("  BELOW {LEAST_OF_CHOSEN} %") } else { String::new() };
+        println!(
+            "{blocks:<24} {:>10.2} {:>10.2} {:>10.1} {:>7.1} {:>12.1}{below}",
+            middle.0 / 1e6,
+            middle.1 / 1e6,
+            percent(middle),
+            percent(rates[0]),
+            100.0 * middle.0 / middle.2,
         );
     }
 }
