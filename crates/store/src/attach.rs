@@ -132,6 +132,7 @@ impl Store {
                 (number, new_tag(&view.superblock, number), first_ring_after(0), space)
             }
         };
+        let identity = (spec.name.as_str(), spec.backing_bytes);
         let wanted = view.wanted(spec);
         let places = view.places(wanted.min(space.extents.count() as u64));
         refusals::dirty(spec, space.recovered.dirty(), places)?;
@@ -143,6 +144,10 @@ impl Store {
             // believed.
             self.write_tables(device, tag, &mut space)?;
             flush(device)?;
+            // And before records stop counting that speak of places which other blocks get now: nobody could tell later what became of theirs.
+            if !planted("moved-before-the-ring-is-given-up") {
+                self.commit_volume(device, number, (tag, ring), identity, &space)?;
+            }
             space.recovered.durable = space.recovered.version;
             self.shrink(device, tag, &mut space, wanted)?;
         }
@@ -154,7 +159,6 @@ impl Store {
         if dropped.is_empty() {
             space.recovered.dropped = Default::default();
         }
-        let identity = (spec.name.as_str(), spec.backing_bytes);
         self.commit_volume(device, number, (tag, ring), identity, &space)?;
         Ok(self.attached((tag, ring), space, dropped, spec.places))
     }

@@ -405,8 +405,8 @@ struct Replay<'a> {
     durable: u64,
     /// Up to this version everything was acknowledged, or may have been, on this boot.
     kept: u64,
-    /// Versions at which older entries of a block stopped counting, but for those of copies that could not be read: as long as their places hold
-    /// them, they are the newest.
+    /// Versions at which older entries of a block stopped counting. Those of copies that could not be read are left out: a copy that stays is the
+    /// newest of its block anyway.
     superseded: NotedVersions,
     /// Versions of dirty copies that do not count, because they seem never to have been written, or seemed so to a start that was cut
     /// short. If they were, and were damaged, writes to the backing disk relied on them, so that it may be newer than a clean copy
@@ -453,22 +453,16 @@ impl Replay<'_> {
         let place = local_place(layout, self.source.extents, records[0].place).ok_or_else(|| {
             StoreError::new(StoreErrorKind::Damaged, "the journal names a slot of another volume")
         })?;
-        let of_page = tables.entry(place);
         for record in records {
-            if self.apply(tables, (place, &of_page), record) && !self.unreadable.has(place, record.version) {
+            if self.apply(tables, place, record) && !self.unreadable.has(place, record.version) {
                 self.superseded.note(record.block, record.version);
             }
         }
         Ok(())
     }
 
-    /// Applies a record of a place, of which its page says this. Whether older copies of its block are superseded.
-    fn apply(
-        &mut self,
-        tables: &mut FoundPlaces,
-        (place, of_page): (u32, &TableEntry),
-        record: &Record,
-    ) -> bool {
+    /// Applies a record of a place. Whether older copies of its block are superseded.
+    fn apply(&mut self, tables: &mut FoundPlaces, place: u32, record: &Record) -> bool {
         let state = match record.kind {
             RecordKind::Clean => EntryState::Clean,
             RecordKind::Dirty => EntryState::Dirty,
@@ -480,18 +474,8 @@ impl Replay<'_> {
         // freed them because their bytes were not there, or because memory, which is gone by now, had a later record. The bytes tell.
         let is_known_by_page =
             state != EntryState::Dirty || is_certain || planted("tentative-copy-known-by-its-page");
-        let is_of_before = record.version <= tables.stamp(place);
-        let known = is_known_by_page && is_of_before;
-        // That start may have moved another block there.
-        let is_given_away = !is_known_by_page
-            && is_of_before
-            && of_page.state != EntryState::Free
-            && of_page.block != record.block
-            && !planted("given-away-place-believed");
-        let is_there = state == EntryState::Free
-            || known
-            || is_certain
-            || (!is_given_away && self.is_there(place, &entry));
+        let known = is_known_by_page && record.version <= tables.stamp(place);
+        let is_there = state == EntryState::Free || known || is_certain || self.is_there(place, &entry);
         // A clean copy was put down when the backing disk durably held its bytes, so that what is older does not count,
         // whatever became of the copy: a block that was written back and stayed may have left its place since. A dirty
         // copy that is not known to be durable never was, unless its bytes are there.
@@ -525,4 +509,34 @@ fn look_for(
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use lode_types::BlockSize;
+
+    use super::*;
+
+    /// Guarantee 9: nothing that went is believed, however many devices were dropped.
+    #[test]
+    fn g9_of_more_devices_than_there_is_room_for_all_count_as_dropped() {
+        let layout = DeviceLayout::new(64 << 20, 1 << 20, BlockSize::KIB_4).unwrap();
+        let mut recovered = Recovered::nothing(&layout, 100);
+        let gone = |recovered: &Recovered, home, version| {
+            recovered.dropped.iter().any(|dropped| dropped.has(home, version))
+        };
+        for (home, version) in [(0, 10), (3, 20), (0, 30)] {
+            recovered.version = version;
+            recovered.note_dropped(home);
+        }
+        assert!(gone(&recovered, 0, 30) && gone(&recovered, 3, 20));
+        assert!(!gone(&recovered, 0, 31) && !gone(&recovered, 3, 21) && !gone(&recovered, 1, 1));
+        // There is no room for a third one.
+        recovered.version = 40;
+        recovered.note_dropped(1);
+        for home in [0, 1, 3] {
+            assert!(gone(&recovered, home, 40) && !gone(&recovered, home, 41), "{home}");
+        }
+        // One that is dropped later is noted beside them.
+        recovered.version = 50;
+        recovered.note_dropped(2);
+        assert!(gone(&recovered, 2, 50) && gone(&recovered, 0, 40) && !gone(&recovered, 0, 50));
+    }
+}

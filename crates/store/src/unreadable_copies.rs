@@ -94,8 +94,8 @@ mod tests {
         TableEntry { state: EntryState::Clean, ..dirty(version, crc) }
     }
 
-    /// The places that hold something when those that are needless are forgotten. Copies are in places from 0 on, and other blocks behind them; these places
-    /// cannot be read, and what is in these others is not what should be there.
+    /// Puts copies into places 0, 1, …, and gives the places that hold something when those that are needless are forgotten. What is in `unreadable`
+    /// cannot be read; in `not_there` there are other bytes.
     fn left(copies: &[TableEntry], unreadable: &[Place], not_there: &[Place], superseded: u64) -> Vec<Place> {
         let mut tables = FoundPlaces::new(100, 1, 1000);
         tables.insert_extent(0, FoundPage::EMPTY);
