@@ -168,13 +168,47 @@ fn g2_a_copy_that_cannot_be_read_costs_nothing_where_the_one_before_has_the_same
     }
 }
 
+const BLOCKS: u64 = 20;
+const OTHERS: Range<u64> = 300..480;
+
+/// The power fails while blocks are under way to places that are the first to be free in the first extent, which is nearly full; some others are in
+/// another one.
+fn with_copies_under_way(machine: &Machine, case: u64) -> World {
+    let mut rng = Rng::new(case);
+    let mut world = World::new(machine.clone(), case).unwrap();
+    let write_all = |world: &mut World, blocks: Range<u64>, content| {
+        blocks.for_each(|block| write(world, block * BLOCK, BLOCK, content).unwrap());
+    };
+    // Takes so many places in turn and gives them back.
+    let go_on = |world: &mut World, places| {
+        for place in 0..places {
+            write(world, 200 * BLOCK, BLOCK, 7).unwrap();
+            if place % 16 == 0 {
+                flush(world).unwrap();
+            }
+        }
+    };
+    // Most of the first extent; then some blocks go to another one, and what is written next to the places that these had.
+    write_all(&mut world, 0..BLOCKS, 1);
+    write_all(&mut world, OTHERS, 9);
+    go_on(&mut world, 100);
+    write_all(&mut world, OTHERS.start..OTHERS.start + 10, 9);
+    flush(&mut world).unwrap();
+    go_on(&mut world, 680 + rng.below(60));
+    flush(&mut world).unwrap();
+    world.settle();
+    write_all(&mut world, 0..BLOCKS, 2);
+    world.submit(GuestRequest { token: 77, op: GuestOp::Flush, now_ns: 0 });
+    (0..rng.below(6)).for_each(|_| _ = world.step());
+    world.go_down(true);
+    world
+}
+
 /// A start that takes space away moves dirty blocks out of it, also to places of copies that it found not to have arrived. When it is cut short then, the
 /// next one finds no record of these copies any more: it reads no block, so that none that cannot be read is in doubt, and nothing is as it was before
 /// it was flushed.
 #[test]
 fn g5_a_start_that_is_cut_short_after_it_moved_blocks_left_no_record_of_their_places() {
-    const BLOCKS: u64 = 20;
-    const OTHERS: Range<u64> = 300..480;
     let of_share = |blocks| {
         let lru = machine("lru", &["write_policy=wb", "assoc=8"], Quota::new(0, blocks));
         Machine { ssd_bytes: 5 << 20, ..lru }
@@ -182,33 +216,7 @@ fn g5_a_start_that_is_cut_short_after_it_moved_blocks_left_no_record_of_their_pl
     let (small, large) = (of_share(160), of_share(600));
     let mut cut_after_moves = 0;
     for case in 0..16 {
-        let mut rng = Rng::new(case);
-        let mut world = World::new(large.clone(), case).unwrap();
-        let write_all = |world: &mut World, blocks: Range<u64>, content| {
-            blocks.for_each(|block| write(world, block * BLOCK, BLOCK, content).unwrap());
-        };
-        // Takes so many places in turn and gives them back.
-        let go_on = |world: &mut World, places| {
-            for place in 0..places {
-                write(world, 200 * BLOCK, BLOCK, 7).unwrap();
-                if place % 16 == 0 {
-                    flush(world).unwrap();
-                }
-            }
-        };
-        // Most of the first extent; then some blocks go to another one, and what is written next to the places that these had.
-        write_all(&mut world, 0..BLOCKS, 1);
-        write_all(&mut world, OTHERS, 9);
-        go_on(&mut world, 100);
-        write_all(&mut world, OTHERS.start..OTHERS.start + 10, 9);
-        flush(&mut world).unwrap();
-        go_on(&mut world, 680 + rng.below(60));
-        flush(&mut world).unwrap();
-        world.settle();
-        write_all(&mut world, 0..BLOCKS, 2);
-        world.submit(GuestRequest { token: 77, op: GuestOp::Flush, now_ns: 0 });
-        (0..rng.below(6)).for_each(|_| _ = world.step());
-        world.go_down(true);
+        let mut world = with_copies_under_way(&large, case);
         let (kept_twice, pairs) = metadata(&mut world.ssd);
         let is_data = |at: &u64| !kept_twice.contains(at) && !pairs.as_flattened().contains(at);
         let pages = (DeviceLayout::HEADS_BYTES..large.ssd_bytes).step_by(PAGE_BYTES).filter(is_data);
