@@ -144,7 +144,7 @@ impl Store {
             // believed.
             self.write_tables(device, tag, &mut space)?;
             flush(device)?;
-            // And before records stop counting that speak of places which other blocks get now: nobody could tell later what became of theirs.
+            // A new ring as well: records of the old one speak of places that other blocks get now, and would be looked for there.
             if !planted("moved-before-the-ring-is-given-up") {
                 self.commit_volume(device, number, (tag, ring), identity, &space)?;
             }
