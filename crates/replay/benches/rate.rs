@@ -120,7 +120,7 @@ fn main() {
         many_blocks(&trace.path, &bench.only);
     }
     if bench.wants("auto") {
-        beside_what_decides();
+        beside_what_decides(if quick { 200_000 } else { 2_000_000 });
     }
 }
 
@@ -164,9 +164,9 @@ fn many_blocks(path: &Path, only: &str) {
     }
 }
 
-/// The share of `auto` of the rate of what decides in it.
-fn beside_what_decides() {
-    let scale = Scale { requests: 2_000_000, blocks: 200_000, dram_blocks: 0, ssd_blocks: 0 };
+/// The share of `auto` of the rate of what decides in it, on so many requests.
+fn beside_what_decides(requests: usize) {
+    let scale = Scale { requests, blocks: 200_000, dram_blocks: 0, ssd_blocks: 0 };
     let trace = generate(&scale);
     let requests: Vec<TraceRequest> = (0..).zip(&trace).map(|(at, &packed)| unpack(at, packed)).collect();
     println!("\n{} requests of one block, zipf({SKEW}) over {} blocks", scale.requests, scale.blocks);
