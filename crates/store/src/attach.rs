@@ -21,6 +21,7 @@ use crate::recover::Recovered;
 use crate::refusals;
 use crate::spec::VolumeSpec;
 use crate::store::{Store, new_tag};
+use crate::unreadable_copies::UnreadableCopies;
 use crate::volume::{VolumeStore, place_offset};
 
 /// Table pages, with two copies each, that are read or written at once.
@@ -137,6 +138,7 @@ impl Store {
         let places = view.places(wanted.min(space.extents.count() as u64));
         refusals::dirty(spec, space.recovered.dirty(), places)?;
         self.write_again(device, tag, &mut space)?;
+        let unreadable_blocks = space.recovered.unreadable.held(&space.recovered.found);
         // Those that hold nothing go first.
         space.extents.unwritten.truncate((wanted as usize).saturating_sub(space.extents.written.len()));
         if (space.extents.written.len() as u64) > wanted {
@@ -160,7 +162,8 @@ impl Store {
             space.recovered.dropped = Default::default();
         }
         self.commit_volume(device, number, (tag, ring), identity, &space)?;
-        Ok(self.attached((tag, ring), space, dropped, spec.places))
+        let attached = self.attached((tag, ring), space, dropped, spec.places);
+        Ok(Attached { unreadable_blocks, ..attached })
     }
 
     fn free_number(&self) -> Result<u16, StoreError> {
@@ -194,7 +197,10 @@ impl Store {
             return Ok(());
         }
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
-        let mut damaged = 0;
+        let mut unreadable = std::mem::take(&mut space.recovered.unreadable);
+        if planted("what-recovery-cannot-read-goes-uncounted") {
+            unreadable = UnreadableCopies::default();
+        }
         for (place, entry) in space.recovered.tentative_dirty() {
             let offset = place_offset(&self.view.layout, &space.extents.written, place);
             let is_right = |bytes: &[u8]| data_checksum(tag, entry.block, bytes) == entry.crc;
@@ -202,11 +208,12 @@ impl Store {
                 .map_err(|error| refusals::unreadable(entry.block, offset, error))?;
             if is_right(&buf) {
                 write(device, offset, &buf)?;
+                unreadable.forget(place, entry.version);
             } else {
-                damaged += 1;
+                unreadable.note(place, entry);
             }
         }
-        space.recovered.unreadable = damaged;
+        space.recovered.unreadable = unreadable;
         Ok(())
     }
 
@@ -373,7 +380,7 @@ impl Store {
     ) -> Attached {
         let version = space.recovered.run_version();
         let RecoveredSpace { extents, recovered } = space;
-        let Recovered { found, buffered, unreadable, unreadable_pages, .. } = recovered;
+        let Recovered { found, buffered, unreadable_pages, .. } = recovered;
         let layout: DeviceLayout = self.view.layout;
         let (per_extent, pages) = (layout.extent.places, layout.extent.table_pages);
         let (contents, found, sequences) = found.into_contents(version);
@@ -387,7 +394,7 @@ impl Store {
             store,
             found,
             taken_over_records: buffered,
-            unreadable_blocks: unreadable,
+            unreadable_blocks: 0,
             unreadable_pages,
             version,
             epoch: self.view.superblock.epoch,

@@ -333,8 +333,12 @@ impl FoundPlaces {
     }
 
     /// Of several places that hold the same block, keeps the newest; an older one may also have been superseded by a copy that
-    /// is gone since.
-    pub(crate) fn keep_newest(&mut self, superseded: &LatestVersions) {
+    /// is gone since. Where a start moved a block and was cut short, two have the same version: the first one of them that is there stays.
+    pub(crate) fn keep_newest(
+        &mut self,
+        superseded: &LatestVersions,
+        mut is_there: impl FnMut(Place, &TableEntry) -> bool,
+    ) {
         if !superseded.is_empty() {
             self.forget_versions_before(superseded, |_| true);
         }
@@ -349,8 +353,11 @@ impl FoundPlaces {
         for &(place, block) in &perhaps {
             let version = self.version(place);
             let at = newest.entry(block).or_insert((version, place));
-            // The first of them: a copy that a shrinking volume moved is found twice, with one version.
-            if version > at.0 {
+            let mut is_better = |one, other| {
+                let mut is_there = |place| is_there(place, &self.entry(place));
+                !planted("first-of-two-places-stays-unread") && !is_there(one) && is_there(other)
+            };
+            if version > at.0 || (version == at.0 && place != at.1 && is_better(at.1, place)) {
                 *at = (version, place);
             }
         }

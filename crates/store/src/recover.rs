@@ -45,8 +45,8 @@ pub(crate) struct Recovered {
     pub(crate) durable: u64,
     /// Records that only the record buffer had.
     pub(crate) buffered: u64,
-    /// Blocks newer than the backing disk whose bytes could not be read.
-    pub(crate) unreadable: u64,
+    /// Blocks newer than the backing disk whose bytes could not be read, or are not what they were.
+    pub(crate) unreadable: UnreadableCopies,
     /// Pages of tables and journal that could not be read, and are not needed.
     pub(crate) unreadable_pages: u64,
     /// Which clean copies went with the devices that were home to them.
@@ -57,8 +57,8 @@ impl Recovered {
     /// Of a volume that is new, and has no extents yet.
     pub(crate) fn nothing(layout: &DeviceLayout, blocks: u64) -> Recovered {
         let found = FoundPlaces::new(layout.extent.places, layout.extent.table_pages, blocks);
-        let dropped = Default::default();
-        Recovered { found, version: 0, durable: 0, buffered: 0, unreadable: 0, unreadable_pages: 0, dropped }
+        let (unreadable, dropped) = Default::default();
+        Recovered { found, version: 0, durable: 0, buffered: 0, unreadable, unreadable_pages: 0, dropped }
     }
 
     /// The version with which a run begins after this start, which no record has: what is stamped below it was written before.
@@ -157,14 +157,12 @@ pub(crate) fn recover(
     }
     let Replay { device, source, superseded, missing, unreadable, .. } = replay;
     let (superseded, missing) = (superseded.finish(), missing.finish());
-    unreadable.forget_needless(&mut tables, &superseded, |place, entry| {
-        look_for(device, &source, place, entry) == Evidence::There
-    });
-    tables.keep_newest(&superseded);
+    let mut is_there = |place, entry: &TableEntry| look_for(device, &source, place, entry) == Evidence::There;
+    unreadable.forget_needless(&mut tables, &superseded, &mut is_there);
+    tables.keep_newest(&superseded, is_there);
     if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
         tables.forget_versions_before(&missing, |entry| entry.state == EntryState::Clean);
     }
-    let unreadable = unreadable.held(&tables);
     let unreadable_pages = of_journal + of_tables;
     let dropped = Default::default();
     Ok(Recovered { found: tables, version, durable, buffered, unreadable, unreadable_pages, dropped })

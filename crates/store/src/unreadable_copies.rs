@@ -1,4 +1,5 @@
-//! Dirty copies that are not known to be durable, and of which a start could not read the bytes: nobody can tell whether they arrived. Each stays,
+//! Dirty copies that are not known to be durable, and of which a start could not read the bytes, or found others when it read them again: nobody can tell
+//! whether they arrived. Each stays,
 //! so that whoever reads the block gets its bytes or an error, and never older ones. It is not needed where the copy before it has the same bytes, as
 //! that of a block that was moved.
 //!
@@ -24,6 +25,11 @@ pub(crate) struct UnreadableCopies {
 impl UnreadableCopies {
     pub(crate) fn note(&mut self, place: Place, entry: TableEntry) {
         self.copies.insert((entry.version, place), entry);
+    }
+
+    /// The bytes are what they should be.
+    pub(crate) fn forget(&mut self, place: Place, version: u64) {
+        self.copies.remove(&(version, place));
     }
 
     pub(crate) fn has(&self, place: Place, version: u64) -> bool {
