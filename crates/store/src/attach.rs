@@ -162,8 +162,7 @@ impl Store {
             space.recovered.dropped = Default::default();
         }
         self.commit_volume(device, number, (tag, ring), identity, &space)?;
-        let attached = self.attached((tag, ring), space, dropped, spec.places);
-        Ok(Attached { unreadable_blocks, ..attached })
+        Ok(self.attached((tag, ring), space, (dropped, unreadable_blocks), spec.places))
     }
 
     fn free_number(&self) -> Result<u16, StoreError> {
@@ -197,11 +196,11 @@ impl Store {
             return Ok(());
         }
         let mut buf = vec![0; self.view.layout.extent.block.bytes() as usize];
-        let mut unreadable = std::mem::take(&mut space.recovered.unreadable);
+        let Recovered { found, durable, unreadable, .. } = &mut space.recovered;
         if planted("what-recovery-cannot-read-goes-uncounted") {
-            unreadable = UnreadableCopies::default();
+            *unreadable = UnreadableCopies::default();
         }
-        for (place, entry) in space.recovered.tentative_dirty() {
+        for (place, entry) in found.dirty_later_than(*durable) {
             let offset = place_offset(&self.view.layout, &space.extents.written, place);
             let is_right = |bytes: &[u8]| data_checksum(tag, entry.block, bytes) == entry.crc;
             read_with_tries(device, offset, &mut buf, &is_right)
@@ -213,7 +212,6 @@ impl Store {
                 unreadable.note(place, entry);
             }
         }
-        space.recovered.unreadable = unreadable;
         Ok(())
     }
 
@@ -375,7 +373,7 @@ impl Store {
         &self,
         (tag, ring): (VolumeTag, u64),
         space: RecoveredSpace,
-        dropped: DroppedPlaces,
+        (dropped, unreadable_blocks): (DroppedPlaces, u64),
         places: u64,
     ) -> Attached {
         let version = space.recovered.run_version();
@@ -394,7 +392,7 @@ impl Store {
             store,
             found,
             taken_over_records: buffered,
-            unreadable_blocks: 0,
+            unreadable_blocks,
             unreadable_pages,
             version,
             epoch: self.view.superblock.epoch,

@@ -3,6 +3,7 @@
 //!
 //! It must not know journals or devices.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hashbrown::HashMap;
@@ -316,6 +317,12 @@ impl FoundPlaces {
         entries.filter(is_beyond).map(|(place, entry, _)| (place, entry))
     }
 
+    /// Of [`FoundPlaces::beyond_stamps`] those that hold what is newer than the backing disk, and than this version.
+    pub(crate) fn dirty_later_than(&self, version: u64) -> impl Iterator<Item = (Place, TableEntry)> {
+        let is_later = move |entry: &TableEntry| entry.state == EntryState::Dirty && entry.version > version;
+        self.beyond_stamps().filter(move |(_, entry)| is_later(entry))
+    }
+
     /// Places that hold something in this state.
     pub(crate) fn count(&self, state: EntryState) -> u64 {
         match state {
@@ -333,11 +340,11 @@ impl FoundPlaces {
     }
 
     /// Of several places that hold the same block, keeps the newest; an older one may also have been superseded by a copy that
-    /// is gone since. Where a start moved a block and was cut short, two have the same version: the first one of them that is there stays.
+    /// is gone since. Where a start moved a block and was cut short, two have the same version: `choose` says which of these stays.
     pub(crate) fn keep_newest(
         &mut self,
         superseded: &LatestVersions,
-        mut is_there: impl FnMut(Place, &TableEntry) -> bool,
+        mut choose: impl FnMut(&[(Place, TableEntry)]) -> Place,
     ) {
         if !superseded.is_empty() {
             self.forget_versions_before(superseded, |_| true);
@@ -350,16 +357,21 @@ impl FoundPlaces {
         let held = fetched(held, |&(_, block)| twice.prefetch(block));
         let perhaps: Vec<(Place, u64)> = held.filter(|&(_, block)| twice.has(block)).collect();
         let mut newest: HashMap<u64, (u64, Place)> = HashMap::new();
+        let mut equals: BTreeMap<u64, Vec<Place>> = BTreeMap::new();
         for &(place, block) in &perhaps {
             let version = self.version(place);
             let at = newest.entry(block).or_insert((version, place));
-            let mut is_better = |one, other| {
-                let mut is_there = |place| is_there(place, &self.entry(place));
-                !planted("first-of-two-places-stays-unread") && !is_there(one) && is_there(other)
-            };
-            if version > at.0 || (version == at.0 && place != at.1 && is_better(at.1, place)) {
+            if version > at.0 {
                 *at = (version, place);
+                equals.remove(&block);
+            } else if version == at.0 && place != at.1 {
+                equals.entry(block).or_insert_with(|| vec![at.1]).push(place);
             }
+        }
+        for (block, places) in equals {
+            let copies: Vec<(Place, TableEntry)> =
+                places.iter().map(|&place| (place, self.entry(place))).collect();
+            newest.entry(block).and_modify(|at| at.1 = choose(&copies));
         }
         let older = perhaps.into_iter().filter(|(place, block)| newest[block].1 != *place);
         older.for_each(|(place, _)| self.set(place, TableEntry::default()));

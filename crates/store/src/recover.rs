@@ -20,6 +20,7 @@ use crate::found::FoundPlaces;
 use crate::found_page::{FoundPage, RightCopies, Says};
 use crate::found_run::FoundRun;
 use crate::latest_versions::NotedVersions;
+use crate::place::Place;
 use crate::read_journal::{ReadJournal, read_journal};
 use crate::spec::Distrust;
 use crate::stretches::{ReadStretch, Stretch, read_ahead};
@@ -69,13 +70,6 @@ impl Recovered {
     /// Blocks newer than the backing disk.
     pub(crate) fn dirty(&self) -> u64 {
         self.found.count(EntryState::Dirty)
-    }
-
-    /// Places of dirty blocks that are not known to be durable.
-    pub(crate) fn tentative_dirty(&self) -> impl Iterator<Item = (u32, TableEntry)> {
-        let is_tentative =
-            |entry: &TableEntry| entry.state == EntryState::Dirty && entry.version > self.durable;
-        self.found.beyond_stamps().filter(move |(_, entry)| is_tentative(entry))
     }
 
     /// A device was dropped: all clean copies of until now that only it had are gone. Of more devices than there is room for all count as
@@ -155,11 +149,12 @@ pub(crate) fn recover(
     for of_place in records.chunk_by(|one, next| one.place == next.place) {
         replay.apply_all(&mut tables, of_place)?;
     }
-    let Replay { device, source, superseded, missing, unreadable, .. } = replay;
+    let Replay { device, source, superseded, missing, mut unreadable, .. } = replay;
     let (superseded, missing) = (superseded.finish(), missing.finish());
-    let mut is_there = |place, entry: &TableEntry| look_for(device, &source, place, entry) == Evidence::There;
-    unreadable.forget_needless(&mut tables, &superseded, &mut is_there);
-    tables.keep_newest(&superseded, is_there);
+    unreadable.forget_needless(&mut tables, &superseded, |place, entry| {
+        look_for(device, &source, place, entry) == Evidence::There
+    });
+    tables.keep_newest(&superseded, |copies| choose_of_equals(device, &source, copies, &mut unreadable));
     if !missing.is_empty() && !planted("clean-copy-before-a-missing-one-counts") {
         tables.forget_versions_before(&missing, |entry| entry.state == EntryState::Clean);
     }
@@ -486,6 +481,30 @@ impl Replay<'_> {
         }
         counts && !planted("superseded-copy-counts")
     }
+}
+
+/// Which of several places that hold a block with one version stays: the first that is there, or else the first that may be, because it cannot be
+/// read. The others are used again.
+fn choose_of_equals(
+    device: &mut dyn SyncDevice,
+    source: &RecoverySource<'_>,
+    copies: &[(Place, TableEntry)],
+    unreadable: &mut UnreadableCopies,
+) -> Place {
+    if planted("first-of-two-places-stays-unread") {
+        return copies[0].0;
+    }
+    let mut perhaps = None;
+    for &(place, ref entry) in copies {
+        match look_for(device, source, place, entry) {
+            Evidence::There => return place,
+            Evidence::Unreadable => perhaps = perhaps.or(Some((place, *entry))),
+            Evidence::NotThere => {}
+        }
+    }
+    let (place, entry) = perhaps.unwrap_or(copies[0]);
+    unreadable.note(place, entry);
+    place
 }
 
 /// Reads a place, and compares what is there with what the entry says.

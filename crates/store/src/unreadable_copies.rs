@@ -1,7 +1,7 @@
 //! Dirty copies that are not known to be durable, and of which a start could not read the bytes, or found others when it read them again: nobody can tell
 //! whether they arrived. Each stays,
 //! so that whoever reads the block gets its bytes or an error, and never older ones. It is not needed where the copy before it has the same bytes, as
-//! that of a block that was moved.
+//! that of a block that was moved. Of copies in two places with one version one is kept here where none of them is there.
 //!
 //! It must not know devices.
 

@@ -266,12 +266,12 @@ fn with_copies_under_way(machine: &Machine, case: u64) -> World {
 }
 
 /// A start that takes space away moves dirty blocks out of it, also to places of copies that it found not to have arrived. When it is cut short then, the
-/// next one finds no record of these copies any more: it reads no block, so that none that cannot be read is in doubt, and nothing is as it was before
-/// it was flushed.
+/// next one finds no record of these copies any more: it reads no block that is in one place, so that none of these is in doubt, and nothing is as it was
+/// before it was flushed.
 #[test]
 fn g5_a_start_that_is_cut_short_after_it_moved_blocks_left_no_record_of_their_places() {
     let (fewer, more) = (of_share(160), of_share(600));
-    let mut cut_after_moves = 0;
+    let (mut cut_after_moves, mut in_doubt) = (0, 0);
     for case in 0..16 {
         let mut world = with_copies_under_way(&more, case);
         let data = data_pages(&mut world.ssd, &more);
@@ -289,7 +289,8 @@ fn g5_a_start_that_is_cut_short_after_it_moved_blocks_left_no_record_of_their_pl
             cut_after_moves += 1;
             data.iter().for_each(|&at| world.ssd.make_unreadable(at));
             world.restart(more.clone()).unwrap();
-            assert_eq!(world.engine().alarms().unreadable_at_start, 0, "case {case}, {writes} writes");
+            // Of blocks that are in two places nobody can tell which is better.
+            in_doubt += u32::from(world.engine().alarms().unreadable_at_start > 0);
             world.ssd.bad_pages.clear();
             let contents = (0..BLOCKS)
                 .map(|block| (block, vec![1, 2]))
@@ -302,8 +303,10 @@ fn g5_a_start_that_is_cut_short_after_it_moved_blocks_left_no_record_of_their_pl
             world.go_down(true);
         }
     }
-    println!("{cut_after_moves} starts were cut short after they moved blocks");
-    assert!(cut_after_moves > 100, "{cut_after_moves}");
+    println!(
+        "{cut_after_moves} starts were cut short after they moved blocks, {in_doubt} amid the change of tables"
+    );
+    assert!(cut_after_moves > 100 && in_doubt * 5 < cut_after_moves, "{cut_after_moves}, {in_doubt}");
 }
 
 /// A start that moves blocks and is cut short may leave a block in two places with one version. The next one reads it, whichever of them cannot be read.
@@ -315,6 +318,7 @@ fn g5_a_block_that_a_start_left_in_two_places_needs_one_of_them() {
         let mut world = with_copies_under_way(&more, case);
         let data = data_pages(&mut world.ssd, &more);
         let before = world.ssd.clone();
+        let mut latest = 0;
         for writes in 0.. {
             world.ssd = before.clone();
             world.ssd.fail_after = Some(writes);
@@ -334,28 +338,39 @@ fn g5_a_block_that_a_start_left_in_two_places_needs_one_of_them() {
             // Where it is, or was some time before.
             let mut from = of_places(block, &data);
             from.retain(|at| !to.contains(at));
-            let mut read_without = |places: Vec<u64>| {
+            // Whether it is read, and the blocks that are told to be unreadable.
+            let mut read_without = |places: &[u64]| {
                 world.ssd = cut.clone();
-                for &at in &places {
+                for &at in places {
                     // What guests would get if it were read.
                     world.ssd.put(at, &[0; PAGE_BYTES]);
                     world.ssd.make_unreadable(at);
                 }
                 world.restart(more.clone()).unwrap();
+                let told = world.engine().alarms().unreadable_at_start;
                 let bytes = read(&mut world, block * BLOCK, BLOCK);
                 world.go_down(true);
-                let is_read = bytes.is_ok();
-                bytes
-                    .into_iter()
-                    .for_each(|bytes| assert!(bytes == pattern(of_other(block), BLOCK as usize)));
-                is_read
+                if let Ok(bytes) = &bytes {
+                    assert!(
+                        *bytes == pattern(of_other(block), BLOCK as usize),
+                        "case {case}, {writes} writes"
+                    );
+                }
+                (bytes.is_ok(), told)
             };
-            match [from, to].map(&mut read_without) {
-                [false, true] => found[0] += 1,
-                [true, true] => found[1] += 1,
-                [true, false] => found[2] += 1,
+            let stage = match [&from, &to].map(|places| read_without(places).0) {
+                [false, true] => 0,
+                [true, true] => {
+                    let both = [from, to].concat();
+                    assert_eq!(read_without(&both), (false, 1), "case {case}, {writes} writes");
+                    1
+                }
+                [true, false] => 2,
                 neither => panic!("case {case}, {writes} writes: {neither:?}"),
-            }
+            };
+            assert!(stage >= latest, "case {case}, {writes} writes: lost with one of two places");
+            latest = stage;
+            found[stage] += 1;
         }
     }
     println!("{found:?} cuts before, amid and after the change of tables");

@@ -71,6 +71,10 @@ fn newest(
     left
 }
 
+fn first_there(copies: &[(Place, TableEntry)], is_there: impl Fn(Place) -> bool) -> Place {
+    copies.iter().find(|(place, _)| is_there(*place)).unwrap_or(&copies[0]).0
+}
+
 proptest! {
     #[test]
     fn the_newest_of_each_block_stays(
@@ -93,7 +97,7 @@ proptest! {
         let mut versions = NotedVersions::new(0);
         superseded.iter().for_each(|(&block, &version)| versions.note(block, version));
         let is_there = |place: Place| place.is_multiple_of(one_is_there_of);
-        found.keep_newest(&versions.finish(), |place, _| is_there(place));
+        found.keep_newest(&versions.finish(), |copies| first_there(copies, is_there));
         prop_assert_eq!(found.count(EntryState::Free), (0..found.places()).filter(|&place| found.entry(place).state == EntryState::Free).count() as u64);
         let after: Vec<TableEntry> = (0..found.places()).map(|place| found.entry(place)).collect();
         prop_assert_eq!(&after, &newest(&before, &superseded, is_there));
@@ -154,7 +158,7 @@ fn g1_of_a_block_that_two_pages_speak_of_the_newest_copy_stays() {
     for other in [1, SLOTS - 1, SLOTS + 1, 2 * SLOTS + 1] {
         for versions in [[5, 9], [9, 5]] {
             let mut found = found(&[at(0, versions[0]), at(other, versions[1])]);
-            found.keep_newest(&NotedVersions::new(0).finish(), |_, _| panic!("one is newer"));
+            found.keep_newest(&NotedVersions::new(0).finish(), |_| panic!("one is newer"));
             let newest = if versions[0] > versions[1] { at(0, 9) } else { at(other, 9) };
             assert_eq!(found.occupied().collect::<Vec<_>>(), [newest]);
         }
@@ -168,9 +172,9 @@ fn g5_of_two_places_with_one_version_one_that_is_there_stays() {
     let places = [3, SLOTS + 1, 2 * SLOTS + 1];
     for (there, stays) in [(&places[..], 3), (&[], 3), (&places[1..], places[1]), (&places[2..], places[2])] {
         let mut found = found(&places.map(|place| (place, entry)));
-        found.keep_newest(&NotedVersions::new(0).finish(), |place, of| {
-            assert_eq!(*of, entry);
-            there.contains(&place)
+        found.keep_newest(&NotedVersions::new(0).finish(), |copies| {
+            assert_eq!(copies, places.map(|place| (place, entry)));
+            first_there(copies, |place| there.contains(&place))
         });
         assert_eq!(found.occupied().collect::<Vec<_>>(), [(stays, entry)], "{there:?}");
     }
