@@ -158,6 +158,20 @@ fn small() -> Machine {
     Machine { kept_records: 0, ..lru }
 }
 
+/// A start of this machine is cut short after each of its writes in turn, from none on; what is done then.
+fn after_each_cut(world: &mut World, machine: &Machine, mut then: impl FnMut(&mut World, u64)) {
+    let before = world.ssd.clone();
+    for writes in 0.. {
+        world.ssd = before.clone();
+        world.ssd.fail_after = Some(writes);
+        if world.restart(machine.clone()).is_ok() {
+            break;
+        }
+        world.ssd.fail_after = None;
+        then(world, writes);
+    }
+}
+
 /// What guests read of such a block after a start that could not read the last copy. `None`: an error.
 fn read_without_the_last_copy(contents: &[u8]) -> Option<Vec<u8>> {
     let (mut world, at) = without_the_last_copy(&small(), contents);
@@ -181,26 +195,19 @@ fn g2_a_copy_that_cannot_be_read_costs_nothing_where_the_one_before_has_the_same
 #[test]
 fn g5_a_copy_that_a_start_cannot_read_is_counted_whatever_tables_say() {
     let (mut world, at) = without_the_last_copy(&small(), &[1, 2]);
-    let before = world.ssd.clone();
     let (mut refused, mut counted) = (0, 0);
-    for writes in 0.. {
-        world.ssd = before.clone();
-        world.ssd.fail_after = Some(writes);
-        if world.restart(small()).is_ok() {
-            break;
-        }
-        world.ssd.fail_after = None;
+    after_each_cut(&mut world, &small(), |world, writes| {
         world.ssd.make_unreadable(at);
         if world.restart(small()).is_err() {
             refused += 1;
-            continue;
+            return;
         }
         let told = world.engine().alarms().unreadable_at_start;
-        let is_lost = read(&mut world, 5 * BLOCK, BLOCK).is_err();
+        let is_lost = read(world, 5 * BLOCK, BLOCK).is_err();
         assert_eq!(told, u64::from(is_lost), "{writes} writes");
         counted += told;
         world.go_down(true);
-    }
+    });
     println!("{refused} starts were refused, {counted} counted it");
     assert!(counted > 0);
 }
@@ -276,15 +283,9 @@ fn g5_a_start_that_is_cut_short_after_it_moved_blocks_left_no_record_of_their_pl
         let mut world = with_copies_under_way(&more, case);
         let data = data_pages(&mut world.ssd, &more);
         let before = world.ssd.clone();
-        for writes in 0.. {
-            world.ssd = before.clone();
-            world.ssd.fail_after = Some(writes);
-            if world.restart(fewer.clone()).is_ok() {
-                break;
-            }
-            world.ssd.fail_after = None;
+        after_each_cut(&mut world, &fewer, |world, writes| {
             if !data.iter().any(|&at| page(&world.ssd, at) != page(&before, at)) {
-                continue;
+                return;
             }
             cut_after_moves += 1;
             data.iter().for_each(|&at| world.ssd.make_unreadable(at));
@@ -296,12 +297,12 @@ fn g5_a_start_that_is_cut_short_after_it_moved_blocks_left_no_record_of_their_pl
                 .map(|block| (block, vec![1, 2]))
                 .chain(OTHERS.map(|block| (block, vec![of_other(block)])));
             for (block, contents) in contents {
-                let found = read(&mut world, block * BLOCK, BLOCK).unwrap();
+                let found = read(world, block * BLOCK, BLOCK).unwrap();
                 let is_known = contents.iter().any(|&content| found == pattern(content, BLOCK as usize));
                 assert!(is_known, "case {case}, {writes} writes: block {block} is what it was before");
             }
             world.go_down(true);
-        }
+        });
     }
     println!(
         "{cut_after_moves} starts were cut short after they moved blocks, {in_doubt} amid the change of tables"
@@ -319,13 +320,7 @@ fn g5_a_block_that_a_start_left_in_two_places_needs_one_of_them() {
         let data = data_pages(&mut world.ssd, &more);
         let before = world.ssd.clone();
         let mut latest = 0;
-        for writes in 0.. {
-            world.ssd = before.clone();
-            world.ssd.fail_after = Some(writes);
-            if world.restart(fewer.clone()).is_ok() {
-                break;
-            }
-            world.ssd.fail_after = None;
+        after_each_cut(&mut world, &fewer, |world, writes| {
             let cut = world.ssd.clone();
             let is_new = |&&at: &&u64| page(&cut, at) != page(&before, at);
             let of_places = |block: u64, places: &[u64]| {
@@ -334,7 +329,7 @@ fn g5_a_block_that_a_start_left_in_two_places_needs_one_of_them() {
             };
             let new: Vec<u64> = data.iter().filter(is_new).copied().collect();
             let moved = OTHERS.rev().map(|block| (block, of_places(block, &new)));
-            let Some((block, to)) = moved.into_iter().find(|(_, to)| !to.is_empty()) else { continue };
+            let Some((block, to)) = moved.into_iter().find(|(_, to)| !to.is_empty()) else { return };
             // Where it is, or was some time before.
             let mut from = of_places(block, &data);
             from.retain(|at| !to.contains(at));
@@ -348,7 +343,7 @@ fn g5_a_block_that_a_start_left_in_two_places_needs_one_of_them() {
                 }
                 world.restart(more.clone()).unwrap();
                 let told = world.engine().alarms().unreadable_at_start;
-                let bytes = read(&mut world, block * BLOCK, BLOCK);
+                let bytes = read(world, block * BLOCK, BLOCK);
                 world.go_down(true);
                 if let Ok(bytes) = &bytes {
                     assert!(
@@ -371,7 +366,7 @@ fn g5_a_block_that_a_start_left_in_two_places_needs_one_of_them() {
             assert!(stage >= latest, "case {case}, {writes} writes: lost with one of two places");
             latest = stage;
             found[stage] += 1;
-        }
+        });
     }
     println!("{found:?} cuts before, amid and after the change of tables");
     assert!(found.iter().all(|&cuts| cuts > 0), "{found:?}");
