@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 mod common;
-#[path = "../tests/common/traces.rs"]
+#[path = "../tests/all/traces.rs"]
 mod traces;
 
 const REQUESTS: usize = 20_000_000;

@@ -355,7 +355,7 @@ fn g4_what_is_in_an_unwritten_extent_counts_for_nothing() {
     let all = bare.store.places().free();
     (0..u64::from(all)).for_each(|block| _ = bare.put(block));
     bare.commit();
-    assert_eq!(bare.dirty_after_restart(), all.into());
+    assert_eq!(bare.dirty_after_restart(), u64::from(all));
     let view = StoreView::read(&mut bare.ssd).unwrap();
     let mut spec = machine("lru", &["write_policy=wb"], Quota::new(0, 900)).spec();
     (spec.backing_bytes, spec.ready_places) = (SSD_BYTES, 1);
@@ -375,14 +375,14 @@ fn g4_what_is_in_an_unwritten_extent_counts_for_nothing() {
         if bare.store.is_changing() {
             // Nothing is written there before the directory says so, and nobody waits for it.
             bare.commit();
-            assert_eq!(bare.dirty_after_restart(), written.into());
+            assert_eq!(bare.dirty_after_restart(), u64::from(written));
             bare.change(|_, _| {});
             initialized += 1;
-            assert_eq!(bare.dirty_after_restart(), written.into());
+            assert_eq!(bare.dirty_after_restart(), u64::from(written));
         }
     }
     bare.commit();
-    assert_eq!((bare.dirty_after_restart(), initialized), (all.into(), 2));
+    assert_eq!((bare.dirty_after_restart(), initialized), (u64::from(all), 2));
 }
 
 /// Extents that come lie before those that the volume has; one goes, so that another ring begins, and comes again.

@@ -76,7 +76,7 @@ fn a_host_that_fails_is_minimized_and_fails_as_the_command_says() {
         let command = command.split_once(", which says").expect("what it says").0;
         assert_eq!(value(command, "LODE_SIM_SEED"), Some(seed.to_string()));
         assert!(command.ends_with(
-            "cargo test -p lode-sim a_host_that_fails_is_minimized_and_fails_as_the_command_says"
+            "cargo test -p lode-sim minimize::a_host_that_fails_is_minimized_and_fails_as_the_command_says"
         ));
         let part = PartOfHost::of(|name| value(command, name)).expect("variables that are known");
         let left = part.of_host(&host);

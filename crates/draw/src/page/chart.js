@@ -44,7 +44,9 @@ const bringLines = (() => {
       this.scroll = figure.querySelector('.scroll');
       this.scroll.classList.add('stage');
       this.tools = new Tools(figure, this);
-      this.over = drawLines.node('svg', this.scroll, { class: 'over', 'aria-hidden': 'true' });
+      this.litCurve = this.layer('over');
+      this.marks = this.layer('over marks');
+      this.pointed = this.layer('over');
       this.strip = new Strip(figure, this);
       this.svg.setAttribute('tabindex', '0');
       this.listen();
@@ -55,13 +57,43 @@ const bringLines = (() => {
       this.tools.show();
     }
 
+    /* A picture over the chart, so that what changes often draws nothing else anew. */
+    layer(names) {
+      return drawLines.node('svg', this.scroll, { class: names, 'aria-hidden': 'true' });
+    }
+
+    /* Lets the layers be where the drawing is, and names answer. */
+    bringDrawing() {
+      const viewBox = this.svg.getAttribute('viewBox');
+      this.scroll.querySelectorAll('.over').forEach(layer => layer.setAttribute('viewBox', viewBox));
+      const marks = [...this.svg.querySelectorAll('.marker')];
+      if (marks.length) this.putInto(this.marks, marks); /* they are there already when only the room has changed */
+      this.svg.querySelectorAll('.key').forEach(key => this.bringKey(key));
+    }
+
+    /* Puts parts of the plot into a layer, where they are cut off as in the plot. */
+    putInto(box, parts) {
+      const frame = this.svg.querySelector('svg.plot');
+      if (!frame) return box.replaceChildren(...parts);
+      const copy = frame.cloneNode(false);
+      copy.append(...parts);
+      box.replaceChildren(copy);
+    }
+
+    /* All that is seen, in one. */
+    picture() {
+      const all = this.svg.cloneNode(true);
+      (all.querySelector('.plot') || all).append(...[...this.marks.querySelectorAll('.marker')].map(mark => mark.cloneNode(true)));
+      return all;
+    }
+
     /* Draws everything anew from the values. */
     draw() {
       this.drawn = this.place = drawLines(this.svg, this.chart, this.view);
       this.snaps = this.readByKeys = null;
       this.clear();
-      this.over.setAttribute('viewBox', this.svg.getAttribute('viewBox'));
-      this.svg.querySelectorAll('.key').forEach(key => this.bringKey(key));
+      this.marks.replaceChildren();
+      this.bringDrawing();
       this.strip.show();
       this.tools.show();
       this.lightUp(lighted);
@@ -74,10 +106,7 @@ const bringLines = (() => {
       if ((this.view.width || null) !== width) {
         Object.assign(this.view, { width, height: width && Math.max(260, this.chart.height * 0.75), bare: width !== null });
         this.draw();
-      } else if (this.drawn === null) {
-        this.over.setAttribute('viewBox', this.svg.getAttribute('viewBox'));
-        this.svg.querySelectorAll('.key').forEach(key => this.bringKey(key));
-      }
+      } else if (this.drawn === null) this.bringDrawing();
     }
 
     get values() {
@@ -124,7 +153,7 @@ const bringLines = (() => {
         this.drawn = this.place;
       }
       const state = now(this.chart.markers);
-      this.svg.querySelectorAll('.marker').forEach(mark => {
+      this.marks.querySelectorAll('.marker').forEach(mark => {
         const at = Number(mark.dataset.s);
         const place = drawLines.markerPlace(this.chart.series[at], this.place.curves[at], state[at], this.place.x);
         mark.setAttribute('visibility', place ? 'visible' : 'hidden');
@@ -136,12 +165,12 @@ const bringLines = (() => {
 
     lightUp(name) {
       const at = name === null ? -1 : this.chart.series.findIndex(series => series.name === name);
-      this.svg.querySelectorAll('.s.on').forEach(part => part.classList.remove('on'));
-      if (at >= 0) this.svg.querySelectorAll(`.s[data-s="${at}"]`).forEach(part => part.classList.add('on'));
+      this.putInto(this.litCurve, [...this.svg.querySelectorAll(`g.s[data-s="${at}"]`)].map(part => part.cloneNode(true)));
+      this.litCurve.querySelectorAll('.s').forEach(part => part.classList.add('on'));
       this.strip.light(at);
       this.ringed?.remove();
       this.ringed = null;
-      const point = at < 0 && name !== null && !this.over.querySelector('.ring') ? this.pointNamed(name) : null;
+      const point = at < 0 && name !== null && !this.pointed.querySelector('.ring') ? this.pointNamed(name) : null;
       if (point && point.px >= this.place.x.from && point.px <= this.place.x.to) this.ringed = this.ring(point);
     }
 
@@ -156,7 +185,7 @@ const bringLines = (() => {
     }
 
     ring(point) {
-      return drawLines.node('circle', this.over, { class: 'ring', cx: point.px, cy: point.py, r: 9 });
+      return drawLines.node('circle', this.pointed, { class: 'ring', cx: point.px, cy: point.py, r: 9 });
     }
 
     bringKey(key) {
@@ -182,7 +211,7 @@ const bringLines = (() => {
     }
 
     clear() {
-      this.over.replaceChildren();
+      this.pointed.replaceChildren();
     }
 
     hide() {
@@ -202,8 +231,8 @@ const bringLines = (() => {
       if (rows.length === 0) return this.hide();
       const nearest = rows.reduce((best, row) => (Math.abs(row.py - py) < Math.abs(best.py - py) ? row : best));
       this.clear();
-      drawLines.node('path', this.over, { class: 'cross', d: `M${at} ${y.from}V${y.to}` });
-      rows.filter(row => row.at < data.colours || row === nearest).forEach(row => drawLines.node('circle', this.over, {
+      drawLines.node('path', this.pointed, { class: 'cross', d: `M${at} ${y.from}V${y.to}` });
+      rows.filter(row => row.at < data.colours || row === nearest).forEach(row => drawLines.node('circle', this.pointed, {
         class: 'dot', cx: row.px, cy: row.py, r: row === nearest ? 5 : 3.5, fill: this.chart.series[row.at].colour,
       }));
       this.strip.read(show(x.unit, snap), rows, nearest);
@@ -302,7 +331,7 @@ const bringLines = (() => {
     showDrag(a, b) {
       const { left, right, top, bottom } = this.enclosed(a, b);
       this.clear();
-      drawLines.node('rect', this.over, { class: 'drag', x: left, y: top, width: right - left, height: bottom - top });
+      drawLines.node('rect', this.pointed, { class: 'drag', x: left, y: top, width: right - left, height: bottom - top });
     }
 
     zoomTo(a, b) {
@@ -431,7 +460,7 @@ const bringLines = (() => {
       this.all = button(this.box, 'Show all', 'Show the hidden curves again', () => { owner.view.hidden.clear(); owner.draw(); });
       this.reset = button(this.box, 'Reset zoom', 'Show the whole range again', () => owner.zoom(null, null));
       const files = element('span', this.box, 'files');
-      addPictureButtons(files, () => owner.svg, () => owner.chart.title);
+      addPictureButtons(files, () => owner.picture(), () => owner.chart.title);
       button(files, 'CSV', 'Save the points that are seen as comma-separated values', () => save(csvOfLines(owner), owner.chart.title, 'csv'));
       this.canLog = axis => axis.log || chart.series.some(series => series[axis === chart.x ? 'x' : 'y'].some(value => value > 0));
     }

@@ -156,7 +156,7 @@ fn all_curves_are_read_at_once_and_light_up_without_fading() {
     let script = format!(
         "{NOTE} {POINT} (async () => {{ await point('pointermove', 500, 200);\n\
          note(read()); note(figure.querySelectorAll('.names .on').length); note(figure.querySelector('.head').textContent);\n\
-         note(figure.querySelector('.names .on span').textContent === 'vm0' + svg.querySelector('g.s.on').dataset.s);\n\
+         note(figure.querySelector('.names .on span').textContent === 'vm0' + figure.querySelector('.over g.s.on').dataset.s);\n\
          note(document.querySelectorAll('tbody tr.on').length); note(document.querySelectorAll('.row.on').length);\n\
          note([...svg.querySelectorAll('.s')].every(s => getComputedStyle(s).opacity >= 0.7));\n\
          await point('pointermove', 5, 5); note(read()); }})();"
@@ -314,6 +314,35 @@ fn charts_and_tables_are_saved_as_they_are_seen() {
     assert_eq!(files["hit-ratio.png"], "png true");
     let table = &files["at-128-gib.csv"];
     assert!(table.starts_with("Scheme,Hit ratio,Mean latency") && table.lines().count() == 5, "{table}");
+}
+
+/// Saves the first chart as it is, without its second curve, and zoomed, and says how many marks each picture has, and how many of these
+/// are cut off with the plot.
+const SAVE_MARKS: &str = "const counts = [], figure = document.querySelector('figure.lines');\n\
+    const save = () => [...figure.querySelectorAll('button')].find(button => button.textContent === 'SVG').click();\n\
+    URL.createObjectURL = blob => { counts.push(blob.text().then(text => {\n\
+      const picture = new DOMParser().parseFromString(text, 'image/svg+xml'), count = what => picture.querySelectorAll(what).length;\n\
+      return count('.marker') + ' ' + count('svg.plot .marker'); })); return '#saved'; };\n\
+    HTMLAnchorElement.prototype.click = () => {}; save(); figure.querySelectorAll('.names button')[1].click(); save();\n\
+    figure.querySelector('svg').dispatchEvent(new KeyboardEvent('keydown', { key: '+' })); save();\n\
+    Promise.all(counts).then(all => say('marks', all.join(', ')));";
+
+#[test]
+fn saved_charts_have_the_marks_that_follow_sliders() {
+    let (folder, profile) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("page.html");
+    let html = planner::planner_page(6, 50).html().unwrap();
+    std::fs::write(&file, html.replace("</body>", &format!("<script>{SAY}{SAVE_MARKS}</script></body>")))
+        .unwrap();
+    let mut marks = String::new();
+    let listened =
+        listen(profile.path(), &format!("file://{}", file.display()), |Report { value, .. }, _| {
+            marks = value;
+            true
+        });
+    if listened.is_some() {
+        assert_eq!(marks, "6 0, 5 0, 5 5");
+    }
 }
 
 /// Percent-encoded text as it was.

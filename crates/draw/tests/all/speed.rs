@@ -12,6 +12,10 @@ const POINTS: usize = 200;
 const FIRST_PAINT_MS: f64 = 1000.0;
 /// Pictures a second.
 const LEAST_RATE: f64 = 30.0;
+/// Where a machine is too slow for that: at least this part of what a page reaches that only changes as many lines of text with each
+/// picture.
+const LEAST_OF_BARE: f64 = 1.0 / 3.0;
+const BARE: &str = "bare";
 const PICTURES: f64 = 60.0;
 /// Other work on the machine slows a first paint and makes none faster: the best of so many counts.
 const TRIES: usize = 3;
@@ -19,7 +23,7 @@ const TRIES: usize = 3;
 const TICKS_PER_S: f64 = 100.0;
 
 /// Reads all curves at a moving pointer, spans a zoom, then moves a slider while curves, bars or rows are in view, a step for each
-/// picture that is shown, and says of each how many there were a second.
+/// picture that is shown, and says of each how many there were a second; then the same of a page of nothing but text.
 const MEASURE: &str = "const svg = document.querySelector('figure.lines svg'), slider = document.getElementById('slider1');\n\
     const pointer = (kind, x, y) => { const p = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());\n\
       svg.dispatchEvent(new PointerEvent(kind, { clientX: p.x, clientY: p.y, pointerId: 1 })); };\n\
@@ -36,6 +40,8 @@ const MEASURE: &str = "const svg = document.querySelector('figure.lines svg'), s
       await rate('zoom', part => pointer('pointermove', 160 + 600 * part, 70 + 250 * part)); pointer('pointerup', 700, 300);\n\
       for (const place of ['lines', 'bars', 'table']) {\n\
         document.querySelector('.card.' + place).scrollIntoView(); await rate('slider-' + place, move); }\n\
+      document.body.replaceChildren(); const rows = Array.from({ length: 256 }, () => document.body.appendChild(document.createElement('p')));\n\
+      await rate('bare', part => rows.forEach((row, at) => { row.textContent = Math.round(1e6 * part) + at; }));\n\
       say('all', 0);\n\
     }).observe({ type: 'paint', buffered: true });";
 
@@ -51,17 +57,22 @@ fn a_page_of_256_curves_is_seen_within_a_second_and_moves_at_30_pictures_a_secon
     for _ in 0..TRIES {
         let profile = tempfile::tempdir().unwrap();
         let Some(measured) = measured(profile.path(), &address) else { return };
-        let slowest = measured.rates.iter().map(Rate::best).fold(f64::INFINITY, f64::min);
+        let (bare, page): (Vec<&Rate>, Vec<&Rate>) =
+            measured.rates.iter().partition(|rate| rate.what == BARE);
+        let slowest = page.into_iter().map(Rate::best).fold(f64::INFINITY, f64::min);
+        let least = bare.into_iter().map(|rate| rate.best() * LEAST_OF_BARE).fold(LEAST_RATE, f64::min);
         paint_ms = paint_ms.min(measured.paint_ms);
         println!("{CURVES} curves of {POINTS} points: first paint {:.0} ms", measured.paint_ms);
         for Rate { what, a_second, a_second_of_work } in &measured.rates {
             println!("  {what}: {a_second:.0} pictures a second, {a_second_of_work:.0} a second of work");
         }
-        if paint_ms <= FIRST_PAINT_MS && slowest >= LEAST_RATE {
+        if paint_ms <= FIRST_PAINT_MS && slowest >= least {
             return;
         }
     }
-    panic!("The first paint takes {paint_ms:.0} ms, or there are fewer than {LEAST_RATE} pictures a second");
+    panic!(
+        "The first paint takes {paint_ms:.0} ms, or there are fewer pictures a second than {LEAST_RATE} and than a third of what a bare page has"
+    );
 }
 
 struct Measured {

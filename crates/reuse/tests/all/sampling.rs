@@ -4,10 +4,7 @@ use lode_reuse::{Curve, CurveKind, Distances, LEAST_BLOCKS, Method, Metric, Prof
 use lode_types::Direction::{Read, Write};
 use proptest::prelude::*;
 
-#[path = "common/traces.rs"]
-mod traces;
-
-use traces::Trace;
+use crate::traces::{self, Trace};
 
 /// Sizes, evenly spaced, at which curves are compared.
 const SIZES: u64 = 200;

@@ -1,13 +1,10 @@
 //! Stacks against plain lists with the same rules: under orders of access that are hard on them, and when they forget
 //! blocks. Where that is exact, also against analysers that never saw the forgotten blocks.
 
-use lists::{RoList, Stack, WbwoList};
+use crate::lists::{RoList, Stack, WbwoList};
 use lode_reuse::{Analyser, Curve, Distances, Metric, RoStack, WbwoStack};
 use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
-
-#[path = "common/lists.rs"]
-mod lists;
 
 /// Scattered numbers, from a seed.
 struct Numbers(u64);

@@ -5,8 +5,7 @@ use lode_types::Direction::{self, Read, Write};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
-#[path = "common/traces.rs"]
-mod traces;
+use crate::traces;
 
 const SIZES: u64 = 200;
 
