@@ -149,6 +149,8 @@ pub(crate) fn recover(
     for of_place in records.chunk_by(|one, next| one.place == next.place) {
         replay.apply_all(&mut tables, of_place)?;
     }
+    // What follows takes as much memory.
+    drop(records);
     let Replay { device, source, superseded, missing, mut unreadable, .. } = replay;
     let (superseded, missing) = (superseded.finish(), missing.finish());
     unreadable.forget_needless(&mut tables, &superseded, |place, entry| {
