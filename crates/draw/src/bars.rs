@@ -34,8 +34,8 @@ pub enum Arrangement {
 pub struct BarPart {
     /// What it is: "Reads".
     pub name: String,
-    /// Its length in each row, from zero up. On a page it may follow sliders.
-    pub values: States<Vec<f64>>,
+    /// Its length in each row, from zero up; none where nothing is known. On a page it may follow sliders.
+    pub values: States<Vec<Option<f64>>>,
 }
 
 /// Bars that share an axis.
@@ -88,7 +88,7 @@ struct PanelData {
     names: Vec<String>,
     levels: Vec<LevelData>,
     stacked: bool,
-    parts: Vec<States<Vec<f64>>>,
+    parts: Vec<States<Vec<Option<f64>>>>,
 }
 
 #[derive(Serialize)]
@@ -120,9 +120,9 @@ impl Panel {
     }
 
     /// The longest bar, or stack, of `rows` rows, where `value` says how long a part is.
-    fn longest(&self, rows: usize, value: impl Fn(&BarPart, usize) -> f64) -> f64 {
+    fn longest(&self, rows: usize, value: impl Fn(&BarPart, usize) -> Option<f64>) -> f64 {
         let lengths = (0..rows).map(|row| {
-            let parts = self.parts.iter().map(|part| value(part, row));
+            let parts = self.parts.iter().filter_map(|part| value(part, row));
             if self.arrangement == Arrangement::Stacked { parts.sum() } else { parts.fold(0.0, f64::max) }
         });
         lengths.fold(0.0, f64::max)
@@ -131,10 +131,10 @@ impl Panel {
     /// Axes for every state of the sliders, each about half as long as the one before.
     fn levels(&self, rows: usize, place: impl Fn(Range) -> Placed) -> Result<Vec<Placed>, DrawError> {
         let most_of = |part: &BarPart, row: usize| {
-            part.values.states.iter().map(|state| state[row]).fold(0.0, f64::max)
+            part.values.states.iter().filter_map(|state| state[row]).reduce(f64::max)
         };
         let longest = self.longest(rows, most_of);
-        let longest_in = |state: &Vec<f64>| state.iter().copied().fold(0.0, f64::max);
+        let longest_in = |state: &Vec<Option<f64>>| state.iter().flatten().copied().fold(0.0, f64::max);
         let least_of =
             |part: &BarPart| part.values.states.iter().map(longest_in).fold(f64::INFINITY, f64::min);
         // In no state are all bars shorter than this.
@@ -160,7 +160,7 @@ impl Panel {
             part.values.check(counts, place)?;
             for state in &part.values.states {
                 check_length(state.len(), rows, place)?;
-                for &value in state {
+                for &value in state.iter().flatten() {
                     check_number(value, place)?;
                     if value < 0.0 {
                         let problem =
@@ -289,9 +289,11 @@ impl BarChart {
         let y = 1.2 * font;
         for ((colour, name), (row, x)) in self.legend_entries().iter().zip(&layout.legend) {
             let at = (left + x, y + 1.5 * font * *row as f64);
+            svg.open("class=\"part\"");
             draw_bar(svg, style, style.colour(*colour), (at.0, at.1 - 0.8 * font, font, 0.9 * font), "");
             let name = shorten(name, style.width_px - left - 2.0 * font, font);
             svg.text((at.0 + 1.4 * font, at.1), Anchor::Start, theme.ink, "", &name);
+            svg.close();
         }
         let bottom = layout.height_px - 0.4 * font;
         for (panel, axis) in self.panels.iter().zip(&layout.axes) {
@@ -340,30 +342,32 @@ impl BarChart {
         let mut colour = 0;
         for (panel, axis) in self.panels.iter().zip(&layout.axes) {
             let first_lane = middle - layout.bar_px * panel.lanes() as f64 / 2.0;
-            let (mut sum, mut y) = (0.0, first_lane);
+            let (mut sum, mut y, mut is_known) = (0.0, first_lane, false);
             for part in &panel.parts {
-                let value = part.values.at(frame.counts, frame.positions)[row];
-                let from = axis.at(sum);
+                let known = part.values.at(frame.counts, frame.positions)[row];
+                let (from, value) = (axis.at(sum), known.unwrap_or(0.0));
                 let width = axis.at(sum + value) - from;
                 // A hair of ground between bars keeps them apart without colour.
                 let place = (from, y, width, layout.bar_px - 0.08 * font);
                 draw_bar(svg, style, self.bar_colour(style, panel, (row, colour)), place, " class=\"bar\"");
                 if panel.arrangement == Arrangement::Stacked {
                     sum += value;
+                    is_known |= known.is_some();
                 } else {
                     draw_value(
                         svg,
                         style,
                         font,
                         (axis.at(value), y + layout.bar_px * 0.5),
-                        &panel.unit.show(value),
+                        &panel.unit.show(known.unwrap_or(f64::NAN)),
                     );
                     y += layout.bar_px;
                 }
                 colour += 1;
             }
             if panel.arrangement == Arrangement::Stacked {
-                draw_value(svg, style, font, (axis.at(sum), middle), &panel.unit.show(sum));
+                let shown = if is_known { sum } else { f64::NAN };
+                draw_value(svg, style, font, (axis.at(sum), middle), &panel.unit.show(shown));
             }
         }
         svg.close();

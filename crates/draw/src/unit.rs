@@ -20,7 +20,7 @@ pub enum Unit {
     Bytes,
     /// Bytes a day.
     BytesPerDay,
-    /// Microseconds, shown as µs, ms or s.
+    /// Microseconds, shown as ns, µs, ms or s.
     Microseconds,
     /// Years, shown as years, days or hours.
     Years,
@@ -182,7 +182,8 @@ fn plain(value: f64) -> String {
 fn percent(hundredths: f64) -> String {
     let decimals = if hundredths.abs() >= 10.0 { 1 } else { 2 };
     let text = rounded(hundredths, decimals);
-    let whole = hundredths == hundredths.round();
+    // 0.29 are 29 hundredths, whatever their product says.
+    let whole = (hundredths - hundredths.round()).abs() < 1e-9;
     format!("{} %", if whole { trimmed(&text) } else { text })
 }
 
@@ -208,6 +209,7 @@ fn bytes(value: f64) -> String {
 
 fn time(us: f64) -> String {
     match us.abs() {
+        v if v > 0.0 && v < 0.01 => format!("{} ns", plain(us * 1e3)),
         v if v < 1e3 => format!("{} µs", plain(us)),
         v if v < 1e6 => format!("{} ms", plain(us / 1e3)),
         _ => format!("{} s", plain(us / 1e6)),

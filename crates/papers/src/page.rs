@@ -99,7 +99,7 @@ fn bar_chart(bars: &Bars) -> BarChart {
     let names: Vec<&str> = bars.parts.iter().map(|part| part.name.as_str()).collect();
     let parts = bars.parts.iter().map(|part| BarPart {
         name: part.name.clone(),
-        values: States::fixed(part.values.iter().map(|value| value.unwrap_or(0.0).max(0.0)).collect()),
+        values: States::fixed(part.values.clone()),
     });
     BarChart {
         title: bars.title.clone(),

@@ -12,7 +12,11 @@ const bringBars = (() => {
       }));
       this.ticks = [...figure.querySelectorAll('.ticks')];
       this.titles = [...figure.querySelectorAll('.panel')];
+      this.legend = [...figure.querySelectorAll('.part')].map(entry => ({
+        entry, text: entry.querySelector('text'), name: entry.querySelector('text').textContent,
+      }));
       this.width = chart.width;
+      this.height = Number(this.svg.getAttribute('viewBox').split(' ')[3]);
       this.levels = chart.panels.map(panel => panel.levels);
       this.chosen = chart.panels.map(() => null);
       this.rows.forEach(({ row }, at) => lights(row, chart.names[at]));
@@ -43,8 +47,8 @@ const bringBars = (() => {
       this.width = width;
       const { font } = chart, name = Math.min(Math.max(0, ...chart.names.map(text => widthOf(text, font))), width * 0.26);
       const first = name + 1.2 * font, panelPx = (width - first) / chart.panels.length;
-      const [, , , height] = this.svg.getAttribute('viewBox').split(' ');
-      this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
+      const above = this.fitLegend(width, first);
+      this.svg.setAttribute('viewBox', `0 ${-above} ${width} ${this.height + above}`);
       this.rows.forEach((row, at) => {
         row.name.setAttribute('x', (name + 0.4 * font).toFixed(2));
         row.name.textContent = shorten(chart.names[at], name, font);
@@ -59,6 +63,31 @@ const bringBars = (() => {
       });
       this.chosen = chart.panels.map(() => null);
       this.update(false);
+    }
+
+    /* Breaks the legend into as many rows as it needs, which grow upwards. How high those are that did not need to be there before. */
+    fitLegend(width, first) {
+      const { font } = this.chart, { legend } = this;
+      if (legend.length === 0) return 0;
+      const room = width - first, rowPx = 1.5 * font;
+      const placed = legend.map(({ text }) => [Number(text.getAttribute('x')), Number(text.getAttribute('y'))]);
+      const before = Math.round((placed[placed.length - 1][1] - placed[0][1]) / rowPx);
+      let row = 0, x = 0;
+      const places = legend.map(({ name }) => {
+        const entry = Math.min(widthOf(name, font) + 3 * font, room);
+        if (x > 0 && x + entry > room) [row, x] = [row + 1, 0];
+        const place = [x, row];
+        x += entry;
+        return place;
+      });
+      const more = Math.max(row - before, 0);
+      legend.forEach(({ entry, text, name }, at) => {
+        const [x, line] = places[at], dx = first + x + 1.4 * font - placed[at][0];
+        const dy = placed[0][1] + (line - more) * rowPx - placed[at][1];
+        entry.setAttribute('transform', `translate(${dx.toFixed(2)} ${dy.toFixed(2)})`);
+        text.textContent = shorten(name, room - 2 * font, font);
+      });
+      return more * rowPx;
     }
 
     /* While a slider moves, the rows out of view are left for later. */
@@ -100,7 +129,7 @@ const bringBars = (() => {
       }));
     }
 
-    /* Bars and numbers of a row in the order in which they were drawn: by panel, then by part. */
+    /* Bars and numbers of a row in the order in which they were drawn: by panel, then by part. A length of which nothing is known is null. */
     moveBars(states, { bars, values }, row) {
       let bar = 0, value = 0;
       this.chart.panels.forEach((panel, p) => {
@@ -110,12 +139,12 @@ const bringBars = (() => {
           text.setAttribute('x', (toPixel(axis, length) + shift).toFixed(2));
           text.textContent = show(axis.unit, length);
         };
-        let sum = 0;
+        let sum = null; /* nothing is known of any part */
         panel.parts.forEach((_, part) => {
           const length = states[p][part][row], from = toPixel(axis, sum);
           bars[bar].setAttribute('x', from.toFixed(2));
           bars[bar++].setAttribute('width', Math.max(toPixel(axis, sum + length) - from, 0).toFixed(2));
-          if (panel.stacked) sum += length; else write(length);
+          if (!panel.stacked) write(length); else if (length !== null) sum += length;
         });
         if (panel.stacked) write(sum);
       });

@@ -23,7 +23,8 @@ const { show, showTick } = (() => {
 
   function percent(hundredths) {
     const text = rounded(hundredths, Math.abs(hundredths) >= 10 ? 1 : 2);
-    return (Number.isInteger(hundredths) ? trimmed(text) : text) + ' %';
+    /* 0.29 are 29 hundredths, whatever their product says. */
+    return (Math.abs(hundredths - Math.round(hundredths)) < 1e-9 ? trimmed(text) : text) + ' %';
   }
 
   function bytes(value) {
@@ -41,6 +42,7 @@ const { show, showTick } = (() => {
 
   function time(us) {
     const size = Math.abs(us);
+    if (size > 0 && size < 0.01) return plain(us * 1e3) + ' ns';
     return size < 1e3 ? plain(us) + ' µs' : size < 1e6 ? plain(us / 1e3) + ' ms' : plain(us / 1e6) + ' s';
   }
 

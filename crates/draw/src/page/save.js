@@ -26,21 +26,21 @@ function lightColours() {
 
 /* A chart of the page as a picture of its own. */
 function pictureText(svg, title) {
-  const copy = svg.cloneNode(true), resolve = lightColours(), [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
+  const copy = svg.cloneNode(true), resolve = lightColours(), [, top, width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
   const font = Number(svg.getAttribute('font-size')), { node } = drawLines, lines = noteLines(width - 2 * font, font);
   const foot = lines.length ? (lines.length + 0.5) * 1.3 * font : 0, head = 1.8 * font;
   copy.querySelectorAll('.on').forEach(part => part.classList.remove('on'));
   const parts = [...copy.childNodes];
   copy.replaceChildren();
   for (const name of ['tabindex', 'aria-labelledby', 'class']) copy.removeAttribute(name);
-  const all = { width, height: height + head + foot, viewBox: `0 ${-head} ${width} ${height + head + foot}` };
+  const all = { width, height: height + head + foot, viewBox: `0 ${top - head} ${width} ${height + head + foot}` };
   Object.entries(all).forEach(([name, value]) => copy.setAttribute(name, value));
   copy.setAttribute('font-family', "Helvetica, Arial, 'Liberation Sans', sans-serif");
   node('title', copy, {}, title);
-  node('rect', copy, { y: -head, width, height: height + head + foot, fill: 'var(--card)' });
-  node('text', copy, { x: font * 0.3, y: -0.5 * font, 'font-weight': 'bold', fill: 'var(--ink)' }, title);
+  node('rect', copy, { y: top - head, width, height: height + head + foot, fill: 'var(--card)' });
+  node('text', copy, { x: font * 0.3, y: top - 0.5 * font, 'font-weight': 'bold', fill: 'var(--ink)' }, title);
   copy.append(...parts);
-  lines.forEach((line, at) => node('text', copy, { x: font, y: height + (at + 0.75) * 1.3 * font, fill: 'var(--muted)' }, line));
+  lines.forEach((line, at) => node('text', copy, { x: font, y: top + height + (at + 0.75) * 1.3 * font, fill: 'var(--muted)' }, line));
   copy.querySelectorAll('*').forEach(part => ['fill', 'stroke'].forEach(name => {
     if (part.hasAttribute(name)) part.setAttribute(name, resolve(part.getAttribute(name)));
   }));

@@ -64,7 +64,7 @@ fn given_at(states: &States<f64>, position: usize) -> f64 {
 /// What stands behind the first VM's DRAM bar when the first slider is at its end.
 fn expected_bar(page: &Page) -> String {
     let Item::Bars(chart) = &page.sections[2].items[0] else { panic!("the third section has the bars") };
-    Unit::Bytes.show(chart.panels[0].parts[0].values.values()[31][0])
+    Unit::Bytes.show(chart.panels[0].parts[0].values.values()[31][0].expect("it is known"))
 }
 
 #[test]
@@ -138,6 +138,57 @@ fn tables_sort_by_number_and_text_and_can_be_searched() {
     assert!(up.windows(2).all(|pair| pair[0] <= pair[1]) && notes[2].ends_with("|–"), "{up:?}");
     assert!(notes[3].starts_with("vm00|vm01|vm02|") && notes[3].ends_with("|vm13"));
     assert_eq!(notes[4], "1");
+}
+
+#[test]
+fn numbers_within_text_are_sorted_as_numbers_and_behind_them_stands_text() {
+    let cells = ["–", "-2.2 %", "1,095 ms", "-633.5 %", "14.1 %", "word", "999 ms"];
+    let texts_of = |title: &str| Column {
+        title: title.to_owned(),
+        cells: Cells::Text(cells.map(str::to_owned).to_vec()),
+    };
+    let table = Table { title: "t".to_owned(), columns: vec![texts_of("a"), texts_of("b")] };
+    let items = vec![Item::Table(table)];
+    let page = Page { sections: vec![Section { title: String::new(), items }], ..Page::default() };
+    let script = format!(
+        "{NOTE} document.querySelectorAll('thead button')[1].click();\n\
+         note([...document.querySelectorAll('tbody tr')].map(row => row.cells[1].textContent).join('|'));"
+    );
+    let Some(dom) = opened(&page, "", &script) else { return };
+    assert_eq!(noted(&dom), ["-633.5 %|-2.2 %|14.1 %|999 ms|1,095 ms|–|word"]);
+}
+
+/// In a narrow window the legend takes more rows, of which each name is seen as a whole; what is not known stays a dash.
+#[test]
+fn bars_and_their_legend_fit_a_narrow_window() {
+    let mut bars = compare::stacked();
+    for panel in &mut bars.panels {
+        panel.parts[0].values = States::fixed(vec![None; bars.rows.len()]);
+        panel.arrangement = Arrangement::Grouped;
+    }
+    let section = Section { title: String::new(), items: vec![Item::Bars(bars)] };
+    let page = Page { sections: vec![section], ..Page::default() };
+    let script = format!(
+        "{NOTE} const svg = document.querySelector('.scroll > svg'), [, above, width] = svg.getAttribute('viewBox').split(' ').map(Number);\n\
+         const parts = [...svg.querySelectorAll('.part')].map(part => [part, part.transform.baseVal.consolidate().matrix, part.querySelector('text')]);\n\
+         note(width); note(parts.map(([, , text]) => text.textContent).join('|'));\n\
+         note(parts.every(([, m, text]) => Number(text.getAttribute('x')) + m.e + text.getComputedTextLength() <= width));\n\
+         note(parts.every(([, m, text]) => Number(text.getAttribute('y')) + m.f > above));\n\
+         note(above < 0); note([...document.querySelectorAll('.value')].slice(0, 5).map(value => value.textContent).join('|'));"
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("page.html");
+    let html = page.html().unwrap().replace("</head>", "<style>.scroll { width: 400px; }</style></head>");
+    std::fs::write(&file, html.replace("</body>", &format!("<script>{script}</script></body>"))).unwrap();
+    let Some(dom) = chromium::opened(&file, "") else { return };
+    let notes = noted(&dom);
+    assert_eq!(notes[..2], ["400", "DRAM|SSD|Disk|Fills|Guest writes"]);
+    assert_eq!(notes[2..5], ["true", "true", "true"]);
+    let values: Vec<&str> = notes[5].split('|').collect();
+    assert!(
+        values[0] == "–" && values[3] == "–" && values[1..3].iter().all(|value| value.ends_with('%')),
+        "{values:?}"
+    );
 }
 
 /// What moves a pointer over the first chart, and what is read then. Chromium shows no second picture in virtual time, so that timers

@@ -10,7 +10,7 @@ fn line(points: Vec<(f64, f64)>) -> LineChart {
     LineChart { series: vec![Series::new("s", Shape::Steps, points)], ..LineChart::new("t", "d", x, y) }
 }
 
-fn bars(values: States<Vec<f64>>) -> BarChart {
+fn bars(values: States<Vec<Option<f64>>>) -> BarChart {
     let part = BarPart { name: "p".to_owned(), values };
     let panel = Panel {
         title: "p".to_owned(),
@@ -51,8 +51,8 @@ fn data_that_make_no_picture_are_refused() {
     let mut chart = line(vec![(1.0, 1.0)]);
     chart.markers = Some(Markers { name: "m".to_owned(), x: States::by(0, vec![vec![Some(1.0)]]) });
     assert_eq!(kind_of(chart.svg(&style)), DrawErrorKind::Control, "a picture has no sliders");
-    assert_eq!(kind_of(bars(States::fixed(vec![-1.0])).svg(&style)), DrawErrorKind::Number);
-    assert_eq!(kind_of(bars(States::fixed(vec![1.0, 2.0])).svg(&style)), DrawErrorKind::Length);
+    assert_eq!(kind_of(bars(States::fixed(vec![Some(-1.0)])).svg(&style)), DrawErrorKind::Number);
+    assert_eq!(kind_of(bars(States::fixed(vec![Some(1.0), None])).svg(&style)), DrawErrorKind::Length);
     let empty = BarChart { rows: Vec::new(), ..bars(States::fixed(Vec::new())) };
     assert_eq!(kind_of(empty.svg(&style)), DrawErrorKind::Empty);
 }
@@ -109,7 +109,7 @@ proptest! {
             let is_clean = !svg.contains(['\0', '\u{202e}']);
             prop_assert!(is_clean);
         }
-        let bars = BarChart { title: name.clone(), rows: vec![name.clone()], ..bars(States::fixed(vec![1.0])) };
+        let bars = BarChart { title: name.clone(), rows: vec![name.clone()], ..bars(States::fixed(vec![Some(1.0)])) };
         prop_assert!(is_well_formed(&bars.svg(&Style::full_width()).unwrap()));
     }
 

@@ -119,9 +119,10 @@ fn markers_lie_on_their_curves() {
 
 #[test]
 fn bars_are_as_long_as_their_values() {
+    // Below zero stands for what is not known.
     let part = |name: &str, values: &[f64]| BarPart {
         name: name.to_owned(),
-        values: States::fixed(values.to_vec()),
+        values: States::fixed(values.iter().map(|value| (*value >= 0.0).then_some(*value)).collect()),
     };
     let mut bars = BarChart {
         title: "Bars".to_owned(),
@@ -149,6 +150,16 @@ fn bars_are_as_long_as_their_values() {
     bars.panels[0].arrangement = Arrangement::Grouped;
     let starts = numbers(&bars.svg(&Style::full_width()).unwrap(), "x");
     assert!(starts.iter().all(|start| *start == starts[0]), "each part begins at zero");
+    // What is not known is no zero.
+    bars.panels[0].parts = vec![part("x", &[-1.0, -1.0]), part("y", &[0.0, -1.0])];
+    let shown = |bars: &BarChart| {
+        let svg = bars.svg(&Style::full_width()).unwrap();
+        let values = svg.split("class=\"value\"").skip(1).map(|rest| rest.split(['>', '<']).nth(1).unwrap());
+        values.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&bars), ["–", "0", "–", "–"]);
+    bars.panels[0].arrangement = Arrangement::Stacked;
+    assert_eq!(shown(&bars), ["0", "–"]);
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub fn comparison_page() -> Page {
 pub fn stacked() -> BarChart {
     let part = |name: &str, share: fn(f64) -> f64| BarPart {
         name: name.to_owned(),
-        values: States::fixed(SCHEMES.iter().map(|scheme| share(scheme.1)).collect()),
+        values: States::fixed(SCHEMES.iter().map(|scheme| Some(share(scheme.1))).collect()),
     };
     let panel =
         |title: &str, unit, arrangement, parts| Panel { title: title.to_owned(), unit, arrangement, parts };

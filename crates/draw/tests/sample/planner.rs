@@ -150,11 +150,15 @@ fn curves(vms: &[Vm], by_ssd: &[Vec<f64>], points: usize) -> LineChart {
 }
 
 fn division(vms: &[Vm], by_dram: Vec<Vec<f64>>, by_ssd: Vec<Vec<f64>>) -> BarChart {
-    let panel = |title: &str, slider, values| Panel {
+    let known = |values: Vec<f64>| values.into_iter().map(Some).collect();
+    let panel = |title: &str, slider, values: Vec<Vec<f64>>| Panel {
         title: title.to_owned(),
         unit: Unit::Bytes,
         arrangement: Arrangement::Grouped,
-        parts: vec![BarPart { name: title.to_owned(), values: States::by(slider, values) }],
+        parts: vec![BarPart {
+            name: title.to_owned(),
+            values: States::by(slider, values.into_iter().map(known).collect()),
+        }],
     };
     BarChart {
         title: "Cache of each VM".to_owned(),

@@ -39,8 +39,10 @@ fn name(case: &CaseFigures) -> String {
 fn bars(title: &str, rows: Vec<String>, unit: Unit, parts: Vec<(&str, Vec<f64>)>) -> Item {
     let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
     let description = format!("{} in each row", names.join(", "));
-    let part =
-        |(name, values): (&str, Vec<f64>)| BarPart { name: name.to_owned(), values: States::fixed(values) };
+    let part = |(name, values): (&str, Vec<f64>)| BarPart {
+        name: name.to_owned(),
+        values: States::fixed(values.into_iter().map(Some).collect()),
+    };
     Item::Bars(BarChart {
         title: title.to_owned(),
         description,

@@ -241,12 +241,12 @@ impl View<'_> {
     }
 
     /// Bytes of a level that the VMs shown have.
-    fn shares(&self, level: Level) -> States<Vec<f64>> {
+    fn shares(&self, level: Level) -> States<Vec<Option<f64>>> {
         let at_position = |at: usize, totals: &LevelTotalsReport| {
-            self.vms.iter().map(|&vm| self.bytes(totals.shares_blocks[at][vm])).collect()
+            self.vms.iter().map(|&vm| Some(self.bytes(totals.shares_blocks[at][vm]))).collect()
         };
-        self.sliders
-            .by_level(level, at_position, || self.vms().map(|vm| self.bytes(vm.share.of(level))).collect())
+        let now = || self.vms().map(|vm| Some(self.bytes(vm.share.of(level)))).collect();
+        self.sliders.by_level(level, at_position, now)
     }
 
     fn levels(&self) -> impl Iterator<Item = Level> {
@@ -283,7 +283,7 @@ impl View<'_> {
         };
         // A level that nobody gets has no scale; where nobody gets any, all are shown.
         let is_given =
-            |level: &Level| self.shares(*level).values().iter().flatten().any(|&bytes| bytes > 0.0);
+            |level: &Level| self.shares(*level).values().iter().flatten().flatten().any(|&bytes| bytes > 0.0);
         let mut levels: Vec<Level> = self.levels().filter(is_given).collect();
         if levels.is_empty() {
             levels = self.levels().collect();
