@@ -1,7 +1,7 @@
 //! What an experiment is: a description, and what it makes of the runs that it asks for. It must not know how they are run.
 
 use crate::chart::Chart;
-use crate::claim::Claim;
+use crate::claim::{Claim, Shown};
 use crate::job::Job;
 use crate::paper::Paper;
 use crate::run::Results;
@@ -104,6 +104,12 @@ impl Finding {
         self.notes.push(note.into());
         self
     }
+}
+
+/// "5.0 % less" or "5.0 % more", as there is less of something by this share, in the words for both.
+pub(crate) fn percent_of(less: Option<f64>, [fewer, more]: [&str; 2]) -> String {
+    let word = if less.is_some_and(|less| less < 0.0) { more } else { fewer };
+    format!("{} {word}", Shown::Percent.text(less.map(f64::abs)))
 }
 
 /// By how much less `one` is than `other`, as a share of it; none where one of them is not there.

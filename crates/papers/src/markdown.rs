@@ -196,12 +196,7 @@ fn anchor(title: &str) -> String {
 
 fn section(experiment: &ExperimentReport) -> String {
     let mut out = format!("### {}: {}\n\n", experiment.name, experiment.title);
-    out.push_str(&format!("**Paper**: {}.\n\n**Here**: ", experiment.ran));
-    out.push_str(&experiment.conditions.iter().map(|text| format!("{text}.")).collect::<Vec<_>>().join(" "));
-    if experiment.sources == Sources::Example && experiment.conditions.is_empty() {
-        out.push_str("The paper's own example, step by step.");
-    }
-    out.push_str("\n\n");
+    out.push_str(&format!("**Paper**: {}.\n\n**Here**: {}\n\n", experiment.ran, experiment.here()));
     out.push_str(&claims(experiment));
     if !experiment.notes.is_empty() {
         experiment.question.iter().for_each(|question| out.push_str(&format!("#### {question}\n\n")));

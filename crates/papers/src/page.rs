@@ -10,6 +10,10 @@ use crate::chart::{Bars, Chart, Lines, Scale};
 use crate::error::PapersError;
 use crate::report::{ExperimentReport, PaperReport, Sources};
 
+/// What the columns of claims say.
+const HOW_TO_READ: &str = "“Same direction” says whether the sign of what was measured agrees with the paper, not whether the number does. “Goal” is \
+                           what Lodestore set out to reach before anything was measured. A dash: nothing was measured, or the paper says nothing.";
+
 /// The page.
 ///
 /// # Errors
@@ -21,7 +25,7 @@ pub fn page(report: &PaperReport, made: &Made) -> Result<String, PapersError> {
     };
     let page = Page {
         title: "The papers' experiments".to_owned(),
-        lead: report.in_short().into_iter().chain([made.line()]).collect(),
+        lead: report.in_short().into_iter().chain([HOW_TO_READ.to_owned(), made.line()]).collect(),
         subtitle: format!("{synthetic}requests timed alone on a model of the devices, blocks of 4 KiB"),
         sections: report.experiments.iter().map(section).collect(),
         footer: PROGRAM.to_owned(),
@@ -31,17 +35,16 @@ pub fn page(report: &PaperReport, made: &Made) -> Result<String, PapersError> {
 }
 
 fn section(experiment: &ExperimentReport) -> Section {
-    let mut items = vec![Item::Text(format!("Paper: {}.", experiment.ran))];
-    if !experiment.conditions.is_empty() {
-        let conditions = experiment.conditions.iter().map(|text| format!("{text}.")).collect();
-        items.push(Item::Sentences(States::fixed(conditions)));
-    }
+    let mut items = vec![
+        Item::Text(format!("Paper: {}.", experiment.ran)),
+        Item::Text(format!("Here: {}", without_marks(&experiment.here()))),
+    ];
     if !experiment.claims.is_empty() {
         items.push(Item::Table(claims(experiment)));
     }
     if !experiment.notes.is_empty() {
         items.extend(experiment.question.map(|question| Item::Text(question.to_owned())));
-        let notes = experiment.notes.iter().map(|note| format!("{note}.")).collect();
+        let notes = experiment.notes.iter().map(|note| format!("{}.", without_marks(note))).collect();
         items.push(Item::Sentences(States::fixed(notes)));
     }
     let mut lines = Vec::new();
@@ -63,6 +66,11 @@ fn section(experiment: &ExperimentReport) -> Section {
     Section { title: format!("{}, {name}: {title}", paper.title()), items }
 }
 
+/// Text without the marks around code that Markdown has.
+fn without_marks(text: &str) -> String {
+    text.replace('`', "")
+}
+
 fn claims(experiment: &ExperimentReport) -> Table {
     let mut rows: Vec<[String; 5]> = Vec::new();
     for claim in &experiment.claims {
@@ -76,7 +84,9 @@ fn claims(experiment: &ExperimentReport) -> Table {
         rows.extend(claim.otherwise.iter().map(|reading| {
             let measured = claim.shown.text(reading.measured);
             let verdict = reading.verdict().to_owned();
-            [format!("– {}", reading.reading), String::new(), measured, verdict, String::new()]
+            // Wherever it is sorted to.
+            let what = format!("{}, {}", claim.about, reading.reading);
+            [what, String::new(), measured, verdict, String::new()]
         }));
     }
     let titles = ["what", "paper", "measured", "same direction", "goal"];
@@ -97,10 +107,10 @@ fn in_each(names: &[&str], what: &str) -> String {
 
 fn bar_chart(bars: &Bars) -> BarChart {
     let names: Vec<&str> = bars.parts.iter().map(|part| part.name.as_str()).collect();
-    let parts = bars.parts.iter().map(|part| BarPart {
-        name: part.name.clone(),
-        values: States::fixed(part.values.clone()),
-    });
+    let parts = bars
+        .parts
+        .iter()
+        .map(|part| BarPart { name: part.name.clone(), values: States::fixed(part.values.clone()) });
     BarChart {
         title: bars.title.clone(),
         description: in_each(&names, "row"),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use lode_draw::Unit;
 use lode_plan::PROGRAM;
 use serde::Serialize;
 
@@ -222,6 +223,14 @@ impl ClaimReport {
 }
 
 impl ExperimentReport {
+    /// What was done here, in sentences.
+    pub(crate) fn here(&self) -> String {
+        if self.sources == Sources::Example && self.conditions.is_empty() {
+            return "The paper's own example, step by step.".to_owned();
+        }
+        self.conditions.iter().map(|text| format!("{text}.")).collect::<Vec<_>>().join(" ")
+    }
+
     fn new(experiment: &Experiment, results: &Results) -> ExperimentReport {
         let jobs = (experiment.jobs)();
         let finding = (experiment.measure)(results);
@@ -262,12 +271,14 @@ fn sources(jobs: &[Job], results: &Results) -> (Sources, Vec<String>) {
         }
     }
     if jobs.iter().any(|job| matches!(job, Job::Arrivals(_))) {
-        read += results.arriving_traces();
-        made += crate::workload::ARRIVING.len() - results.arriving_traces();
-        sentences.push(
-            "The VMs run their volumes from the beginning, at the volumes' own rates, not made shorter"
-                .to_owned(),
-        );
+        let (traces, all) = (results.arriving_traces(), crate::workload::ARRIVING.len());
+        (read, made) = (read + traces, made + all - traces);
+        let of_which = match traces {
+            0 => "Synthetic: the VMs run profiles of their volumes",
+            some if some == all => "The VMs run traces of their volumes",
+            _ => "Partly synthetic: the VMs run traces of some of their volumes, profiles of the others",
+        };
+        sentences.push(format!("{of_which} from the beginning, at the volumes' own rates, not made shorter"));
     }
     if jobs.iter().any(|job| matches!(job, Job::Processes(_))) {
         made += 1;
@@ -301,6 +312,7 @@ fn workload_words(loaded: &[&LoadedWorkload], sources: Sources) -> Vec<String> {
     let factors: Vec<f64> = loaded.iter().map(|workload| workload.factor).collect();
     let (low, high) = factors.iter().fold((1.0_f64, 0.0_f64), |(low, high), &f| (low.min(f), high.max(f)));
     let total: u64 = loaded.iter().map(|workload| requests(workload)).sum();
+    let total = Unit::Count.show(total as f64);
     let size = if low >= 1.0 {
         format!("{total} requests, the whole workloads")
     } else {

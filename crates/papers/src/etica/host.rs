@@ -6,7 +6,7 @@ use lode_replay::Report;
 use super::{DRAM_PERCENT, ECI_DEFAULT, ECI_WRITE_BACK, TOTAL, eci, etica, on_mix, one_level, two_levels};
 use crate::chart::{Bars, Chart, Lines, Scale};
 use crate::claim::{Bound, Claim, Reported, Shown};
-use crate::experiment::{Experiment, Finding, less, mean, more, most};
+use crate::experiment::{Experiment, Finding, less, mean, more, most, percent_of};
 use crate::job::{Job, Replay};
 use crate::measures::{hit_ratio, latency_us, read_hit_ratio, ssd_writes, vm_latencies_us};
 use crate::paper::Paper;
@@ -237,10 +237,10 @@ fn notes(found: &mut Finding, reports: &[&Report; 5]) {
         ));
     }
     let faster = |kind| mean(vms_faster(reports[kind], reports[ECI_WB]));
-    let text = |value| Shown::Percent.text(value);
+    let text = |value| percent_of(value, ["less latency", "more latency"]);
     found.note(format!(
-        "Against eci-cache-like with every cache write-back ETICA spares the SSD as in the paper, but is not faster: Full by {} \
-         and NPE by {}. There both acknowledge writes from the SSD, hits differ little, and a miss costs the same; what is left \
+        "Against eci-cache-like with every cache write-back ETICA spares the SSD as in the paper, but is not faster: Full has {} \
+         and NPE {}. There both acknowledge writes from the SSD, hits differ little, and a miss costs the same; what is left \
          is that Full sends writes without a free way to the disk, where a write takes milliseconds. The paper's disks are behind \
          a RAID controller, whose own cache the model does not have",
         text(faster(FULL)),
@@ -288,7 +288,7 @@ fn sweep(results: &Results) -> Finding {
         };
     let totals = TOTALS.map(|total| (f64::from(total) / 1e4, total, DRAM_PERCENT));
     let percents = DRAM_PERCENTS.map(|percent| (f64::from(percent) / 100.0, TOTAL, percent));
-    let space = || Scale::log("Space, of the blocks touched", Unit::Ratio);
+    let space = || Scale::log("Space, of blocks touched", Unit::Ratio);
     let dram = || Scale::linear("DRAM, of the space", Unit::Ratio);
     let us = || Scale::linear("Mean latency", Unit::Microseconds);
     let blocks = || Scale::linear("Blocks", Unit::Count);

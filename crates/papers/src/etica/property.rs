@@ -8,7 +8,7 @@ use super::sweeps::{self, SWEEPS};
 use super::{DRAM_PERCENT, TOTAL, readings};
 use crate::chart::{Bars, Chart};
 use crate::claim::Shown;
-use crate::experiment::{Experiment, Finding, least, less, mean, most, ratio};
+use crate::experiment::{Experiment, Finding, least, less, mean, most, percent_of, ratio};
 use crate::job::Job;
 use crate::measures::ssd_writes;
 use crate::paper::Paper;
@@ -112,15 +112,20 @@ fn range(shown: Shown, values: impl Iterator<Item = Option<f64>> + Clone) -> Str
     format!("{} to {}", shown.text(least(values.clone())), shown.text(most(values)))
 }
 
+/// What less of it and more of it is called.
+const LATENCY: [&str; 2] = ["less latency", "more latency"];
+
 fn note_vms(found: &mut Finding, eci: &Report, npe: &Report) {
     let (faster, sparing) = (vms_faster(npe, eci), vms_sparing(npe, eci));
     let (waiting, others): (Vec<usize>, Vec<usize>) =
         (0..eci.vms.len()).partition(|&vm| waits_for_writes(eci, vm));
     let names = |vms: &[usize]| vms.iter().map(|&vm| ETICA_MIX.vms[vm]).collect::<Vec<_>>().join(", ");
     let gains = |vms: &[usize]| {
-        let latency = range(Shown::Percent, vms.iter().map(|&vm| faster[vm]));
+        let gains = vms.iter().map(|&vm| faster[vm]);
+        let (worst, best) = (least(gains.clone()), most(gains));
         let writes = range(Shown::Times, vms.iter().map(|&vm| sparing[vm].map(|less| 1.0 - less)));
-        format!("NPE has {latency} less latency and {writes} the SSD writes")
+        let latency = format!("from {} to {}", percent_of(worst, LATENCY), percent_of(best, LATENCY));
+        format!("NPE has {latency}, and {writes} the SSD writes")
     };
     if !waiting.is_empty() {
         found.note(format!(

@@ -6,7 +6,7 @@ use lode_hardware::ServiceTimes;
 use super::{ECI_DEFAULT, SIZING, eci, etica};
 use crate::chart::{Chart, Lines, Scale};
 use crate::claim::Shown;
-use crate::experiment::{Finding, less};
+use crate::experiment::{Finding, less, percent_of};
 use crate::job::{Job, LevelSizes, Replay, Scheme, Size};
 use crate::measures::{latency_us, ssd_writes};
 use crate::run::Results;
@@ -176,7 +176,7 @@ impl Sweep {
         let points = |of: &dyn Fn(&'static Workload, &Mix) -> Option<f64>| {
             self.mixes().map(|(vm, mix)| ((self.at)(&mix), of(vm, &mix))).collect::<Vec<_>>()
         };
-        let chart = Lines::new(self.title, x, Scale::linear("Less than with ECI-Cache-like", Unit::Ratio));
+        let chart = Lines::new(self.title, x, Scale::linear("Less than ECI-Cache-like", Unit::Ratio));
         let chart = MODES.iter().fold(chart, |chart, &(name, mode)| {
             chart.curve(&format!("latency, {name}"), points(&|vm, _| measured(results, vm, mode).latency))
         });
@@ -217,10 +217,10 @@ pub(super) fn notes(found: &mut Finding, results: &Results) {
     found.note(by_writes(results));
     let [(_, near), (at, far)] = SWEEPS[BY_HOT].ends(results);
     found.note(format!(
-        "Hits have to be within DRAM's size: a block that is only read is never in ETICA's SSD. NPE has {} less latency where they are, and \
-         {} less where the hot blocks are {at:.1} times DRAM, all of which ECI-Cache-like holds in its SSD",
-        percent(near.latency),
-        percent(far.latency)
+        "Hits have to be within DRAM's size: a block that is only read is never in ETICA's SSD. NPE has {} where they are, and \
+         {} where the hot blocks are {at:.1} times DRAM, all of which ECI-Cache-like holds in its SSD",
+        percent_of(near.latency, ["less latency", "more latency"]),
+        percent_of(far.latency, ["less", "more"])
     ));
 }
 
@@ -264,7 +264,7 @@ fn by_writes(results: &Results) -> String {
     let (Some(last), Some((at, first))) = (below.1, above) else { return String::new() };
     format!(
         "At half of overwrites ECI-Cache-like becomes read-only and sends the writes to the disk: from {} to {} of overwrites NPE's gain of \
-         latency goes from {} to {}, and its SSD writes from {} fewer to {} fewer. It writes more there whatever the \
+         latency goes from {} to {}, and its SSD writes from {} to {}. It writes more there whatever the \
          space: ECI-Cache-like writes the reads that miss, which are at most half of the accesses, and NPE every write, at least half. So a \
          cache that stays read-only cannot give both gains; one that stays write-back gives both only with few misses and at most three \
          writes to each, because fewer SSD writes are the fills of reads that miss, of fills and writes together",
@@ -272,7 +272,7 @@ fn by_writes(results: &Results) -> String {
         percent(at),
         percent(last.latency),
         percent(first.latency),
-        percent(last.ssd_writes),
-        percent(first.ssd_writes)
+        percent_of(last.ssd_writes, ["fewer", "more"]),
+        percent_of(first.ssd_writes, ["fewer", "more"])
     )
 }

@@ -147,7 +147,11 @@ fn fig_1(results: &Results) -> Finding {
     found.draw(Chart::Lines(Lines::new("SSD, by clients (Fig. 1b)", x, y()).curve("all", clients)));
     let rows = DIRTY.map(|percent| format!("dirty up to {percent} %"));
     let values = DIRTY.map(|percent| ratio(rate(&dirty(percent)), rate(&none_as_long())));
-    let bars = Bars::new("SSD, throughput by what may be dirty (Fig. 1c)", Unit::Count, rows);
+    let bars = Bars::new(
+        "SSD, throughput of that without a cache, by what may be dirty (Fig. 1c)",
+        Unit::Count,
+        rows,
+    );
     found.draw(Chart::Bars(bars.part("all", values)));
     found
 }
@@ -460,7 +464,7 @@ const fn wait_claim(key: &'static str, about: &'static str, paper_ms: f64) -> Cl
 const LACKS: [&str; 5] = [
     "queues of the kernel that are full: in Linux whoever writes waits behind 128 requests of a disk, here nobody does \
      (`fsync_depth` and `flush_depth` hold back a checkpoint and the kernel's writer only)",
-    "files that grow: blocks are looked up and given in a moment, so that down_read is never waited for",
+    "files that grow: blocks are looked up and given in a moment, so that down_read is waited for no longer than that",
     "a journal that is full: its blocks are written to their places by the kernel's writer only, and no commit waits for that",
     "waits inside the database but for the log's lock (pages, rows, tables), and reads of the disk",
     "what is done about logs that grow: Redis's are not rewritten, and PostgreSQL's old files cost nothing",
@@ -481,8 +485,8 @@ fn table_2(results: &Results) -> Finding {
     found.note(
         "Where the model's waits are shorter, its disk is faster: the pages of a checkpoint lie dense in 1 GiB, and 128 of them are \
          served nearest first, 0.1 ms each; the paper's means are of hundreds of milliseconds, which such a disk reaches only \
-         behind thousands of pages. down_read is held for a moment only, as the model's files never grow; a longer wait needs \
-         extents to be read or split",
+         behind thousands of pages. down_read is held for a moment only, and waited for as long, as the model's files never grow; a longer \
+         wait needs extents to be read or split",
     );
     LACKS.iter().for_each(|lack| {
         found.note(format!("Known to lack: {lack}"));

@@ -131,7 +131,7 @@ fn measure_table_2(results: &Results) -> Finding {
     let mut found = Finding::default();
     found.say("tica-t2-reads", follows as f64).say("tica-t2-made", most((0..TICA.len()).map(off)));
     found.note(
-        "Mds_0, Prn_0 and Prxy_0 are printed with 31, 22 and 5 % reads, and their counts give 11.9, 10.8 and 3.1 %. What the \
+        "Mds_0, Prn_0, Prxy_0 and Hm_1 are printed with 31, 22, 5 and 94 % reads, and their counts give 11.9, 10.8, 3.1 and 95.3 %. What the \
          table calls Src1_2 has the requests of the MSR volume src1_0",
     );
     let bars = Bars::new("Share of reads (Table 2)", Unit::Ratio, TICA.iter().map(|workload| workload.name));
