@@ -25,7 +25,7 @@ const MOST_LEVELS: i32 = 11;
 pub enum Arrangement {
     /// Below each other, each from zero.
     Grouped,
-    /// One behind the other; the number is their sum.
+    /// One behind the other; the number is their sum, or a dash where one of them is not known.
     Stacked,
 }
 
@@ -292,7 +292,13 @@ impl BarChart {
             svg.open("class=\"part\"");
             draw_bar(svg, style, style.colour(*colour), (at.0, at.1 - 0.8 * font, font, 0.9 * font), "");
             let name = shorten(name, style.width_px - left - 2.0 * font, font);
-            svg.text((at.0 + 1.4 * font, at.1), Anchor::Start, theme.ink, "", &name);
+            svg.text(
+                (at.0 + 1.4 * font, at.1),
+                Anchor::Start,
+                theme.ink,
+                &format!("font-size=\"{}\"", num(font)),
+                &name,
+            );
             svg.close();
         }
         let bottom = layout.height_px - 0.4 * font;
@@ -342,7 +348,7 @@ impl BarChart {
         let mut colour = 0;
         for (panel, axis) in self.panels.iter().zip(&layout.axes) {
             let first_lane = middle - layout.bar_px * panel.lanes() as f64 / 2.0;
-            let (mut sum, mut y, mut is_known) = (0.0, first_lane, false);
+            let (mut sum, mut y, mut is_known) = (0.0, first_lane, true);
             for part in &panel.parts {
                 let known = part.values.at(frame.counts, frame.positions)[row];
                 let (from, value) = (axis.at(sum), known.unwrap_or(0.0));
@@ -352,7 +358,7 @@ impl BarChart {
                 draw_bar(svg, style, self.bar_colour(style, panel, (row, colour)), place, " class=\"bar\"");
                 if panel.arrangement == Arrangement::Stacked {
                     sum += value;
-                    is_known |= known.is_some();
+                    is_known &= known.is_some();
                 } else {
                     draw_value(
                         svg,

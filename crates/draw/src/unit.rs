@@ -223,7 +223,11 @@ mod tests {
     const GIB: f64 = 1073741824.0;
 
     #[test]
-    fn ticks_tell_neighbours_apart() {
+    fn numbers_read_as_people_write_them_and_ticks_tell_neighbours_apart() {
+        assert_eq!(Unit::Ratio.show(0.29), "29 %");
+        assert_eq!(Unit::Ratio.show(0.2904), "29.0 %");
+        assert_eq!(Unit::Microseconds.show(0.000_992), "0.992 ns");
+        assert_eq!(Unit::Microseconds.show(0.05), "0.05 µs");
         assert_eq!(Unit::Ratio.show_tick(0.9991, 0.0001), "99.91 %");
         assert_eq!(Unit::Ratio.show_tick(0.2, 0.2), "20 %");
         assert_eq!(Unit::Bytes.show_tick(1.5 * GIB, 0.5 * GIB), "1.5 GiB");

@@ -94,7 +94,8 @@ impl Bars {
     /// With one more bar in every row.
     #[must_use]
     pub fn part(mut self, name: &str, values: impl IntoIterator<Item = Option<f64>>) -> Bars {
-        self.parts.push(BarPart { name: name.to_owned(), values: values.into_iter().collect() });
+        let values = values.into_iter().map(|value| value.filter(|value| value.is_finite()));
+        self.parts.push(BarPart { name: name.to_owned(), values: values.collect() });
         self
     }
 }
@@ -171,8 +172,9 @@ mod tests {
 
     #[test]
     fn charts_are_tables() {
-        let bars =
-            Bars::new("b", Unit::Count, ["one", "two"]).part("x", [Some(1.0), None]).part("y", [Some(2.0)]);
+        let bars = Bars::new("b", Unit::Count, ["one", "two"])
+            .part("x", [Some(1.0), Some(f64::NAN)])
+            .part("y", [Some(2.0)]);
         let (titles, rows) = Chart::Bars(bars).table();
         assert_eq!(titles, ["", "x", "y"]);
         assert_eq!(rows, [["one", "1", "2"], ["two", "-", "-"]]);

@@ -109,7 +109,10 @@ impl Finding {
 /// "5.0 % less" or "5.0 % more", as there is less of something by this share, in the words for both.
 pub(crate) fn percent_of(less: Option<f64>, [fewer, more]: [&str; 2]) -> String {
     let word = if less.is_some_and(|less| less < 0.0) { more } else { fewer };
-    format!("{} {word}", Shown::Percent.text(less.map(f64::abs)))
+    match less {
+        Some(less) => format!("{} {word}", Shown::Percent.text(Some(less.abs()))),
+        None => format!("an unknown share {fewer}"),
+    }
 }
 
 /// By how much less `one` is than `other`, as a share of it; none where one of them is not there.

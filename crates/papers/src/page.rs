@@ -11,8 +11,8 @@ use crate::error::PapersError;
 use crate::report::{ExperimentReport, PaperReport, Sources};
 
 /// What the columns of claims say.
-const HOW_TO_READ: &str = "“Same direction” says whether the sign of what was measured agrees with the paper, not whether the number does. “Goal” is \
-                           what Lodestore set out to reach before anything was measured. A dash: nothing was measured, or the paper says nothing.";
+const HOW_TO_READ: &str = "“Same direction” says whether what was measured points the same way as the paper or, where that gives a value to meet, comes near it. \
+                           “Goal” is what Lodestore set out to reach before anything was measured. A dash: nothing was measured.";
 
 /// The page.
 ///
@@ -84,7 +84,7 @@ fn claims(experiment: &ExperimentReport) -> Table {
         rows.extend(claim.otherwise.iter().map(|reading| {
             let measured = claim.shown.text(reading.measured);
             let verdict = reading.verdict().to_owned();
-            // Wherever it is sorted to.
+            // With the statement, from which sorting parts it.
             let what = format!("{}, {}", claim.about, reading.reading);
             [what, String::new(), measured, verdict, String::new()]
         }));

@@ -149,7 +149,7 @@ pub(crate) fn recover(
     for of_place in records.chunk_by(|one, next| one.place == next.place) {
         replay.apply_all(&mut tables, of_place)?;
     }
-    // What follows takes as much memory.
+    // They are not needed any more, and what follows takes the most memory of a start.
     drop(records);
     let Replay { device, source, superseded, missing, mut unreadable, .. } = replay;
     let (superseded, missing) = (superseded.finish(), missing.finish());

@@ -134,19 +134,20 @@ const bringBars = (() => {
       let bar = 0, value = 0;
       this.chart.panels.forEach((panel, p) => {
         const { x: axis } = this.chosen[p];
-        const write = length => {
+        const write = (length, shown) => {
           const text = values[value++], shift = Number(text.getAttribute('font-size')) * 0.43;
           text.setAttribute('x', (toPixel(axis, length) + shift).toFixed(2));
-          text.textContent = show(axis.unit, length);
+          text.textContent = show(axis.unit, shown);
         };
-        let sum = null; /* nothing is known of any part */
+        let sum = 0, isKnown = true;
         panel.parts.forEach((_, part) => {
           const length = states[p][part][row], from = toPixel(axis, sum);
           bars[bar].setAttribute('x', from.toFixed(2));
           bars[bar++].setAttribute('width', Math.max(toPixel(axis, sum + length) - from, 0).toFixed(2));
-          if (!panel.stacked) write(length); else if (length !== null) sum += length;
+          isKnown = isKnown && length !== null;
+          if (panel.stacked) sum += length; else write(length, length);
         });
-        if (panel.stacked) write(sum);
+        if (panel.stacked) write(sum, isKnown ? sum : null);
       });
     }
   }

@@ -8,10 +8,10 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::ser::Formatter;
 
-/// Numbers from here up to this have all digits of their whole part, as they are shown beside bars.
+/// Counts in this range have all digits before the decimal point, which are shown beside bars.
 const WHOLE: Range<f64> = 1e6..1e9;
 
-/// Writes numbers with six digits, which is more than a picture shows, or with their whole part, as short as can be, and no markup.
+/// Writes numbers with six digits, which is more than a picture shows, those of [`WHOLE`] with up to nine, as short as can be, and no markup.
 struct Compact;
 
 impl Formatter for Compact {

@@ -22,20 +22,22 @@ const bringTable = (() => {
     const value = (column, at) => (column.text ? column.text[at] : now(column.values)[at]);
     const tools = element('div', box, 'tools');
     box.prepend(tools);
-    const number = text => Number.parseFloat((text.match(/^-?\d[\d,]*(\.\d+)?/) || [''])[0].replaceAll(',', ''));
+    /* A number, with its unit or without. */
+    const NUMBER = /^(-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)( \S+)?$/;
+    const number = text => Number.parseFloat((text.match(NUMBER) || ['', ''])[1].replaceAll(',', ''));
 
-    /* Text that begins with a number stands where that does, before all other text. */
-    function compareTexts(one, other) {
-      const [left, right] = [number(one), number(other)], [isLast, isOtherLast] = [left, right].map(Number.isNaN);
-      if (isLast !== isOtherLast) return isLast - isOtherLast;
-      return (left - right) || one.localeCompare(other, 'en', { numeric: true });
+    /* Numbers first, as such; other text stands behind them, whatever the order. */
+    function compareTexts(one, other, sign) {
+      const [left, right] = [number(one), number(other)], [isText, isOtherText] = [left, right].map(Number.isNaN);
+      if (isText !== isOtherText) return isText - isOtherText;
+      return sign * ((left - right) || one.localeCompare(other, 'en', { numeric: true }));
     }
 
     function sort() {
       const column = table.columns[sorted.column];
       if (!column) return;
       const compare = column.text
-        ? (a, b) => sorted.sign * compareTexts(value(column, a.at), value(column, b.at))
+        ? (a, b) => compareTexts(value(column, a.at), value(column, b.at), sorted.sign)
         : (a, b) => {
           const [left, right] = [value(column, a.at), value(column, b.at)];
           /* Empty cells stand last, whatever the order. */

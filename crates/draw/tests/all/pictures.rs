@@ -119,7 +119,7 @@ fn markers_lie_on_their_curves() {
 
 #[test]
 fn bars_are_as_long_as_their_values() {
-    // Below zero stands for what is not known.
+    // Of a number below zero nothing is known.
     let part = |name: &str, values: &[f64]| BarPart {
         name: name.to_owned(),
         values: States::fixed(values.iter().map(|value| (*value >= 0.0).then_some(*value)).collect()),
@@ -159,7 +159,7 @@ fn bars_are_as_long_as_their_values() {
     };
     assert_eq!(shown(&bars), ["–", "0", "–", "–"]);
     bars.panels[0].arrangement = Arrangement::Stacked;
-    assert_eq!(shown(&bars), ["0", "–"]);
+    assert_eq!(shown(&bars), ["–", "–"]);
 }
 
 #[test]

@@ -36,12 +36,12 @@ fn name(case: &CaseFigures) -> String {
     format!("{} {} %{made}", case.workload, case.percent)
 }
 
-fn bars(title: &str, rows: Vec<String>, unit: Unit, parts: Vec<(&str, Vec<f64>)>) -> Item {
+fn bars(title: &str, rows: Vec<String>, unit: Unit, parts: Vec<(&str, Vec<Option<f64>>)>) -> Item {
     let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
     let description = format!("{} in each row", names.join(", "));
-    let part = |(name, values): (&str, Vec<f64>)| BarPart {
+    let part = |(name, values): (&str, Vec<Option<f64>>)| BarPart {
         name: name.to_owned(),
-        values: States::fixed(values.into_iter().map(Some).collect()),
+        values: States::fixed(values),
     };
     Item::Bars(BarChart {
         title: title.to_owned(),
@@ -59,8 +59,7 @@ fn bars(title: &str, rows: Vec<String>, unit: Unit, parts: Vec<(&str, Vec<f64>)>
 
 /// Latency to that of the best.
 fn ratios(report: &AutoReport) -> Item {
-    let ratio = |case: &CaseFigures| case.ratio.unwrap_or(0.0);
-    let values = report.cases.iter().map(ratio).collect();
+    let values = report.cases.iter().map(|case| case.ratio).collect();
     let rows = report.cases.iter().map(name).collect();
     bars("Latency of auto to that of the best single scheme", rows, Unit::Ratio, vec![("auto", values)])
 }
@@ -92,11 +91,12 @@ fn budgets(report: &AutoReport) -> Option<Item> {
         return None;
     }
     let rows = with.iter().map(|(case, _)| name(case)).collect();
-    let us = |us: Option<f64>| us.unwrap_or(0.0);
-    let of = |shown: &dyn Fn(&super::BudgetFigures) -> f64| with.iter().map(|(_, one)| shown(one)).collect();
+    let of = |shown: &dyn Fn(&super::BudgetFigures) -> Option<f64>| {
+        with.iter().map(|(_, one)| shown(one)).collect()
+    };
     let parts = vec![
-        ("auto", of(&|one| us(one.auto.latency_us))),
-        ("best single that writes no more", of(&|one| us(one.best.and_then(|best| best.latency_us)))),
+        ("auto", of(&|one| one.auto.latency_us)),
+        ("best single that writes no more", of(&|one| one.best.and_then(|best| best.latency_us))),
     ];
     Some(bars("Mean latency with half of the SSD writes of lru", rows, Unit::Microseconds, parts))
 }

@@ -239,7 +239,7 @@ fn notes(found: &mut Finding, reports: &[&Report; 5]) {
     let faster = |kind| mean(vms_faster(reports[kind], reports[ECI_WB]));
     let text = |value| percent_of(value, ["less latency", "more latency"]);
     found.note(format!(
-        "Against eci-cache-like with every cache write-back ETICA spares the SSD as in the paper, but is not faster: Full has {} \
+        "Against eci-cache-like with every cache write-back ETICA spares the SSD as in the paper, but is not faster as there: Full has {} \
          and NPE {}. There both acknowledge writes from the SSD, hits differ little, and a miss costs the same; what is left \
          is that Full sends writes without a free way to the disk, where a write takes milliseconds. The paper's disks are behind \
          a RAID controller, whose own cache the model does not have",

@@ -147,11 +147,8 @@ fn fig_1(results: &Results) -> Finding {
     found.draw(Chart::Lines(Lines::new("SSD, by clients (Fig. 1b)", x, y()).curve("all", clients)));
     let rows = DIRTY.map(|percent| format!("dirty up to {percent} %"));
     let values = DIRTY.map(|percent| ratio(rate(&dirty(percent)), rate(&none_as_long())));
-    let bars = Bars::new(
-        "SSD, throughput of that without a cache, by what may be dirty (Fig. 1c)",
-        Unit::Count,
-        rows,
-    );
+    let bars =
+        Bars::new("Throughput, of that without a cache, by what may be dirty (Fig. 1c)", Unit::Count, rows);
     found.draw(Chart::Bars(bars.part("all", values)));
     found
 }
