@@ -106,6 +106,9 @@ impl Finding {
     }
 }
 
+/// Less latency, and more.
+pub(crate) const OF_LATENCY: [&str; 2] = ["less latency", "more latency"];
+
 /// "5.0 % less" or "5.0 % more", as there is less of something by this share, in the words for both.
 pub(crate) fn percent_of(less: Option<f64>, [fewer, more]: [&str; 2]) -> String {
     let word = if less.is_some_and(|less| less < 0.0) { more } else { fewer };

@@ -1,5 +1,5 @@
 /* Axes: the rules of axis.rs once more, for charts that change. A test compares what is drawn by the two. */
-const { placeAcross, placeUpright, rangeOf, within, toPixel, toValue, widthOf, shorten } = (() => {
+const { placeAcross, placeUpright, rangeOf, within, toPixel, toValue, widthOf, shorten, flow } = (() => {
   const MOST_TICKS = 12, LEAST_SPAN = 1e-6, MIN_NUMBER = 1e-30;
   const isBinary = unit => unit.startsWith('bytes');
 
@@ -157,5 +157,16 @@ const { placeAcross, placeUpright, rangeOf, within, toPixel, toValue, widthOf, s
     return placed;
   }
 
-  return { placeAcross, placeUpright, rangeOf, within, toPixel, toValue, widthOf, shorten };
+  /* Breaks entries of these widths into rows; gives each its row and where it begins. */
+  function flow(widths, width) {
+    let row = 0, x = 0;
+    return widths.map(entry => {
+      if (x > 0 && x + entry > width) [row, x] = [row + 1, 0];
+      const place = [row, x];
+      x += entry;
+      return place;
+    });
+  }
+
+  return { placeAcross, placeUpright, rangeOf, within, toPixel, toValue, widthOf, shorten, flow };
 })();

@@ -12,9 +12,11 @@ const bringBars = (() => {
       }));
       this.ticks = [...figure.querySelectorAll('.ticks')];
       this.titles = [...figure.querySelectorAll('.panel')];
-      this.legend = [...figure.querySelectorAll('.part')].map(entry => ({
-        entry, text: entry.querySelector('text'), name: entry.querySelector('text').textContent,
-      }));
+      const named = chart.panels.filter(panel => panel.names.length > 1).flatMap(panel => panel.names);
+      this.legend = [...figure.querySelectorAll('.part')].map((entry, at) => {
+        const text = entry.querySelector('text'), [x, y] = ['x', 'y'].map(name => Number(text.getAttribute(name)));
+        return { entry, text, x, y, name: named[at] };
+      });
       this.width = chart.width;
       this.height = Number(this.svg.getAttribute('viewBox').split(' ')[3]);
       this.levels = chart.panels.map(panel => panel.levels);
@@ -69,21 +71,11 @@ const bringBars = (() => {
     fitLegend(width, first) {
       const { font } = this.chart, { legend } = this;
       if (legend.length === 0) return 0;
-      const room = width - first, rowPx = 1.5 * font;
-      const placed = legend.map(({ text }) => [Number(text.getAttribute('x')), Number(text.getAttribute('y'))]);
-      const before = Math.round((placed[placed.length - 1][1] - placed[0][1]) / rowPx);
-      let row = 0, x = 0;
-      const places = legend.map(({ name }) => {
-        const entry = Math.min(widthOf(name, font) + 3 * font, room);
-        if (x > 0 && x + entry > room) [row, x] = [row + 1, 0];
-        const place = [x, row];
-        x += entry;
-        return place;
-      });
-      const more = Math.max(row - before, 0);
-      legend.forEach(({ entry, text, name }, at) => {
-        const [x, line] = places[at], dx = first + x + 1.4 * font - placed[at][0];
-        const dy = placed[0][1] + (line - more) * rowPx - placed[at][1];
+      const room = width - first, rowPx = 1.5 * font, top = legend[0].y, last = legend[legend.length - 1];
+      const places = flow(legend.map(({ name }) => Math.min(widthOf(name, font) + 3 * font, room)), room);
+      const more = Math.max(places[places.length - 1][0] - Math.round((last.y - top) / rowPx), 0);
+      legend.forEach(({ entry, text, x, y, name }, at) => {
+        const [row, from] = places[at], dx = first + from + 1.4 * font - x, dy = top + (row - more) * rowPx - y;
         entry.setAttribute('transform', `translate(${dx.toFixed(2)} ${dy.toFixed(2)})`);
         text.textContent = shorten(name, room - 2 * font, font);
       });

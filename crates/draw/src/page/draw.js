@@ -113,16 +113,6 @@ const drawLines = (() => {
     return means.map((mean, at) => mean + at * step);
   }
 
-  function flow(widths, width) {
-    let row = 0, x = 0;
-    return widths.map(entry => {
-      if (x > 0 && x + entry > width) [row, x] = [row + 1, 0];
-      const place = [row, x];
-      x += entry;
-      return place;
-    });
-  }
-
   function legendNames(chart) {
     const names = chart.series.slice(0, data.colours).map(series => series.name);
     const others = chart.series.length - names.length;

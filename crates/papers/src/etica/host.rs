@@ -6,7 +6,7 @@ use lode_replay::Report;
 use super::{DRAM_PERCENT, ECI_DEFAULT, ECI_WRITE_BACK, TOTAL, eci, etica, on_mix, one_level, two_levels};
 use crate::chart::{Bars, Chart, Lines, Scale};
 use crate::claim::{Bound, Claim, Reported, Shown};
-use crate::experiment::{Experiment, Finding, less, mean, more, most, percent_of};
+use crate::experiment::{Experiment, Finding, OF_LATENCY, less, mean, more, most, percent_of};
 use crate::job::{Job, Replay};
 use crate::measures::{hit_ratio, latency_us, read_hit_ratio, ssd_writes, vm_latencies_us};
 use crate::paper::Paper;
@@ -237,7 +237,7 @@ fn notes(found: &mut Finding, reports: &[&Report; 5]) {
         ));
     }
     let faster = |kind| mean(vms_faster(reports[kind], reports[ECI_WB]));
-    let text = |value| percent_of(value, ["less latency", "more latency"]);
+    let text = |value| percent_of(value, OF_LATENCY);
     found.note(format!(
         "Against eci-cache-like with every cache write-back ETICA spares the SSD as in the paper, but is not faster as there: Full has {} \
          and NPE {}. There both acknowledge writes from the SSD, hits differ little, and a miss costs the same; what is left \

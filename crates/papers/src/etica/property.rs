@@ -8,7 +8,7 @@ use super::sweeps::{self, SWEEPS};
 use super::{DRAM_PERCENT, TOTAL, readings};
 use crate::chart::{Bars, Chart};
 use crate::claim::Shown;
-use crate::experiment::{Experiment, Finding, least, less, mean, most, percent_of, ratio};
+use crate::experiment::{Experiment, Finding, OF_LATENCY, least, less, mean, most, percent_of, ratio};
 use crate::job::Job;
 use crate::measures::ssd_writes;
 use crate::paper::Paper;
@@ -112,9 +112,6 @@ fn range(shown: Shown, values: impl Iterator<Item = Option<f64>> + Clone) -> Str
     format!("{} to {}", shown.text(least(values.clone())), shown.text(most(values)))
 }
 
-/// What less of it and more of it is called.
-const LATENCY: [&str; 2] = ["less latency", "more latency"];
-
 fn note_vms(found: &mut Finding, eci: &Report, npe: &Report) {
     let (faster, sparing) = (vms_faster(npe, eci), vms_sparing(npe, eci));
     let (waiting, others): (Vec<usize>, Vec<usize>) =
@@ -124,7 +121,7 @@ fn note_vms(found: &mut Finding, eci: &Report, npe: &Report) {
         let gains = vms.iter().map(|&vm| faster[vm]);
         let (worst, best) = (least(gains.clone()), most(gains));
         let writes = range(Shown::Times, vms.iter().map(|&vm| sparing[vm].map(|less| 1.0 - less)));
-        let latency = format!("from {} to {}", percent_of(worst, LATENCY), percent_of(best, LATENCY));
+        let latency = format!("from {} to {}", percent_of(worst, OF_LATENCY), percent_of(best, OF_LATENCY));
         format!("NPE has {latency}, and {writes} the SSD writes")
     };
     if !waiting.is_empty() {

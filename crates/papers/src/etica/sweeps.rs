@@ -6,7 +6,7 @@ use lode_hardware::ServiceTimes;
 use super::{ECI_DEFAULT, SIZING, eci, etica};
 use crate::chart::{Chart, Lines, Scale};
 use crate::claim::Shown;
-use crate::experiment::{Finding, less, percent_of};
+use crate::experiment::{Finding, OF_LATENCY, less, percent_of};
 use crate::job::{Job, LevelSizes, Replay, Scheme, Size};
 use crate::measures::{latency_us, ssd_writes};
 use crate::run::Results;
@@ -219,7 +219,7 @@ pub(super) fn notes(found: &mut Finding, results: &Results) {
     found.note(format!(
         "Hits have to be within DRAM's size: a block that is only read is never in ETICA's SSD. NPE has {} where they are, and \
          {} where the hot blocks are {at:.1} times DRAM, all of which ECI-Cache-like holds in its SSD",
-        percent_of(near.latency, ["less latency", "more latency"]),
+        percent_of(near.latency, OF_LATENCY),
         percent_of(far.latency, ["less", "more"])
     ));
 }
